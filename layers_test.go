@@ -14,8 +14,8 @@ import (
 
 const module = "flunq.io/flunq"
 
-// arrows says what of ours a package may import: a package by its folder, or
-// with /... all below it too. A package without a line fails.
+// arrows lists the packages of this module that each package may import, by folder; with /...
+// also all packages below it. A package without a line fails the test.
 var arrows = map[string][]string{
 	".":                      {"cmd"},
 	"cmd":                    {"cmd/...", "engine/...", "sim/...", "tui/...", "workflows"},
@@ -118,13 +118,13 @@ var arrows = map[string][]string{
 	"sim/scheduling": {"engine/...", "sim", "sim/broker", "sim/explore", "sim/memory", "sim/table"},
 }
 
-// The arrows between packages point one way. Tests may import what they like.
+// The arrows between packages point one way. Tests may import anything.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	for folder, imports := range packages(t) {
 		allowed, known := arrows[folder]
 		if !known {
-			t.Errorf("package %s has no line in arrows: say what of ours it may import", folder)
+			t.Errorf("package %s has no line in arrows: list the packages of this module that it may import", folder)
 			continue
 		}
 		for _, imported := range imports {
@@ -135,7 +135,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// packages are the folders with production code, and what of ours each imports.
+// packages returns the packages of this module that each folder with production code imports.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

@@ -8,27 +8,27 @@ func bridgeTopic() *cobra.Command {
 		Use:   "bridge",
 		Short: "Events of workflows in Kafka and NATS",
 		Long: `EVENT_STREAM_TYPE=kafka or nats makes 'flunq serve' a bridge as well: it
-publishes the events of each tenant, and takes events in. Redis stays where
-transitions happen. --only bridge runs nothing else. One process at a time is
-the bridge of a tenant; when it dies, another one takes over after LEASE.
+publishes the events of each tenant and takes in events from outside. State
+transitions still happen in Redis. --only bridge runs nothing else. One process
+at a time is a tenant's bridge; when it dies, another takes over after LEASE.
 
 Out
   Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), in NATS to the
   subject flunq.TENANT.events.TYPE (NATS_SUBJECT), as CloudEvents in binary
-  or structured mode (KAFKA_MODE, NATS_MODE). BRIDGE_EVENTS says what:
-  emitted, what workflows and 'flunq emit' emit; lifecycle, the specification's
+  or structured mode (KAFKA_MODE, NATS_MODE). BRIDGE_EVENTS selects them:
+  emitted, those from workflows and 'flunq emit'; lifecycle, the specification's
   events about workflows and tasks (io.serverlessworkflow.task.started.v1, …);
-  lifecycle,emitted, the default; all adds the engine's own events.
+  lifecycle,emitted, the default; all, the engine's own events as well.
   Workers, which need the same setting, write lifecycle events together with
   the history that they report; 'flunq history ID -o cloudevents' prints them.
   Outputs above 64 KiB are left out.
-  The key is the execution's id. Events of an execution are in order, each at
-  least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
-  a key: drop what is not above the last one of its key. NATS drops doubles
-  itself within the duplicate window of its stream, two minutes. The stream
+  The key is the execution's id. Events of an execution arrive in order, each at
+  least once. The header flunq-entry, MILLISECONDS-NUMBER, only increases for
+  a key: drop messages that are not above the last one of their key. NATS drops
+  duplicates itself within the stream's duplicate window, two minutes. A stream
   that NATS_CREATE_STREAM makes keeps messages for NATS_MAX_AGE, 7 days.
-  While the broker is away, events wait in Redis. An event that it will
-  never take, such as one that is too large, becomes a dead letter.
+  While the broker is unreachable, events wait in Redis. An event that it
+  rejects for good, such as one that is too large, becomes a dead letter.
   Secrets are published as tokens, never in plain text.
 
 In
@@ -36,12 +36,12 @@ In
   (NATS_LISTEN), become events of the tenant, each exactly once: its offset
   and the event are written together. They reach the executions that listen
   for their type. A topic without {tenant} belongs to the tenant of --tenant.
-  What cannot be read becomes a dead letter with its place ('flunq dlq ls').
-  KAFKA_LISTEN_TYPE or NATS_LISTEN_TYPE is the type of messages that are no
+  An unreadable message becomes a dead letter with its offset ('flunq dlq ls').
+  KAFKA_LISTEN_TYPE or NATS_LISTEN_TYPE is the type of messages that are not
   CloudEvents. KAFKA_START=com.example.order=order, or NATS_START, starts the
   workflow order with the event's data as input, once for each source and id.
 
-Executors outside
+External executors
   With --only worker,timer,bridge and BRIDGE_EVENTS=all, other programs
   perform the tasks. They read io.flunq.task.requested, whose data has
   task_id, task_name, task_type, input and config (the task as in the
@@ -50,14 +50,14 @@ Executors outside
   {"task_id", "task_name", "success": true, "output"} or "success": false
   and an "error", on a topic that is read and trusted, such as results with
   KAFKA_LISTEN='flunq.{tenant}.in,results' KAFKA_TRUSTED=results. From all
-  other topics such events become dead letters: who sends them decides what
-  tasks return. Tasks that only compute never leave the workers.
+  other topics such events become dead letters, since their senders could
+  forge results. Tasks that only compute never leave the workers.
 
 Operating
-  'flunq doctor' shows what waits, whether topics exist and who runs the
-  bridge. A bridge that is switched off holds back the trimming of streams:
-  redis-cli XGROUP DESTROY tenant:TENANT:events bridge-kafka ends that
-  (bridge-nats for NATS).
+  'flunq doctor' shows the backlog, missing topics and which process runs the
+  bridge. Streams are not trimmed for a bridge that is switched off, until
+  redis-cli XGROUP DESTROY tenant:TENANT:events bridge-kafka removes its
+  group (bridge-nats for NATS).
   Metrics: bridge_published_total, bridge_received_total, bridge_lag,
   bridge_feed_lag, bridge_errors_total.
 

@@ -58,7 +58,7 @@ func (b *bridged) flunq(line string) (out, errs string, code int) {
 	return flunqWith(b.Context(), b.env, strings.Fields(line)...)
 }
 
-// until repeats something until it has nothing to say.
+// until repeats check until it returns "".
 func (b *bridged) until(what string, left func() string) {
 	b.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -72,7 +72,7 @@ func (b *bridged) until(what string, left func() string) {
 	}
 }
 
-// says checks what a command prints.
+// says checks that the output of a command contains some strings.
 func (b *bridged) says(line string, wants ...string) {
 	b.Helper()
 	out, errs, _ := b.flunq(line)
@@ -165,7 +165,7 @@ func TestBridgeToKafka(t *testing.T) {
 	b.says("doctor", "no process runs the bridge that reads with bridge-kafka", "redis-cli XGROUP DESTROY tenant:default:events bridge-kafka")
 }
 
-// A bridge to NATS creates its stream; doctor says how many messages that has, or what is wrong.
+// A bridge to NATS creates its stream; doctor reports its number of messages, or what is wrong.
 func TestBridgeToNATS(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("nats-server")

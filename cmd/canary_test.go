@@ -26,8 +26,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// canaries are secrets whose texts occur nowhere else: an ordinary one, and one with
-// characters that URLs, JSON and HTML escape.
+// canaries are secrets that occur nowhere else: an ordinary one, and one with characters that
+// URLs, JSON and HTML escape.
 var canaries = map[string]string{"plain": "Tq7Zx2Wd9JkCANARY", "odd": `Qv8"Lm3&Yp5/Ns6+Hd4=Bt1 Wc`}
 
 // separators matches pieces that consist of escapes only.

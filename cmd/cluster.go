@@ -6,13 +6,13 @@ import "github.com/spf13/cobra"
 func clusterTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cluster",
-		Short: "Run on a Redis Cluster, and what a failover may lose",
-		Long: `redis-cluster://USER:PASSWORD@host:port,host:port is a Redis Cluster, of which
-some nodes are enough; rediss-cluster:// is one with TLS. Every command takes it,
-'flunq dev' aside. It needs Redis 6.2 or later.
+		Short: "Running on a Redis Cluster, and what a failover may lose",
+		Long: `redis-cluster://USER:PASSWORD@host:port,host:port is a Redis Cluster; naming some
+of its nodes is enough. rediss-cluster:// uses TLS. Every command except 'flunq
+dev' accepts it. It needs Redis 6.2 or later.
 
 Placement
-  A tenant is the unit: all of its keys are in one slot (tenant:{acme}:events,
+  All keys of a tenant are in one slot (tenant:{acme}:events,
   flunq:timers:{acme}), so every transition is one script on one master. More
   masters carry more tenants; one tenant is as fast as one Redis. 'flunq doctor
   -A' shows how many tenants each master has. The scheduler ('flunq help
@@ -20,19 +20,19 @@ Placement
   'flunq tenants mv' moves a tenant from a single Redis to a cluster.
 
 Time
-  A tenant's timers follow the clock of its own master. None is early by it.
+  A tenant's timers follow the clock of its own master, and none is early by it.
 
 Resharding and failover
   Slots may move under load. When a master dies, its tenants wait until the
-  cluster has promoted a replica (cluster-node-timeout, and about a second). No
-  write is ever sent twice, except one that a node has refused.
+  cluster has promoted a replica (cluster-node-timeout plus about a second). No
+  write is sent twice, unless a node has refused it.
 
 What a failover may lose
-  Replication is asynchronous: the last writes. With REDIS_WAIT=N a write counts
-  as done when N replicas have it, with REDIS_WAIT=all when all do that are
-  connected. If they have not within a second, it counts as failed although it
-  was done: a service tries again and finds it done, and a command says so. With
-  N, nothing goes on while a master has fewer replicas. REDIS_WAIT works with
-  Sentinel and with a single master, too.`,
+  The last writes, because replication is asynchronous. With REDIS_WAIT=N a
+  write counts as done when N replicas have it; with REDIS_WAIT=all, when all
+  connected replicas do. After a second without them it counts as failed,
+  although the master has it: a service retries and finds it done, and a
+  command says so. With N, all work stops while a master has fewer replicas.
+  REDIS_WAIT also works with Sentinel and with a single master.`,
 	}
 }

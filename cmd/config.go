@@ -55,7 +55,7 @@ func newConfigShowCommand(sh *cli.Shell) *cobra.Command {
 		Args: cli.NoArguments,
 	}
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "table", "json", "yaml")
-	c.Flags().StringVar(&schedulerConfig, "scheduler-config", "", "with the settings of the documented scheduler service in `FILE`, as 'flunq serve'")
+	c.Flags().StringVar(&schedulerConfig, "scheduler-config", "", "use the documented scheduler service's settings in `FILE`, as in 'flunq serve'")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return showConfig(c.Context(), sh, t, schedulerConfig, format.String())
 	}

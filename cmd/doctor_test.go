@@ -131,7 +131,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Before a group has a consumer it is served, if a process says so.
+	// A group without consumers counts as served if a process says that it serves it.
 	one := entry("one", nil, true, "worker")
 	register(one)
 	says(4, "services", "bad no process runs the executor or timer; the executor has 1 event to read; the timer has 1 event to read -> flunq serve --only executor,timer starts it")
@@ -149,9 +149,9 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	if err := rdb.HSet(ctx, store.ProcessesKey, "one", event.Encode(one)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// Redis has started just now: it may be that the process registers again.
+	// Redis has just started: the process may still register again.
 	says(0, "services", "unknown no process runs the worker, executor or timer (the last one, flunq serve (pid 7 on h), sent its last heartbeat 1m")
-	// Who reads without having registered is an earlier version.
+	// A reader that has not registered is an earlier version.
 	if err := rdb.Del(ctx, store.ProcessesKey).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 			}
 		}
 	}
-	says(0, "services", "unknown no registered process runs the worker, but c has read with worker-service ")
+	says(0, "services", "unknown no registered process runs the worker, but c read with worker-service ")
 	says(0, "pending", "ok 0 events read and not acknowledged, none for longer than 5m00s")
 	says(0, "lag", "ok 0 events unread")
 }

@@ -8,20 +8,20 @@ func failuresTopic() *cobra.Command {
 		Use:   "failures",
 		Short: "What can fail in production, and what happens then",
 		Long: `A process dies
-  Another one claims its messages after a lease (LEASE, 30 s). A message that
-  two processes died with is handled in isolation; after five crashes it becomes
-  a dead letter.
+  Another one claims its messages after a lease (LEASE, 30 s). A message on
+  which two processes died is handled in isolation; after five crashes it
+  becomes a dead letter.
 
 Redis is unavailable, fails over, is read-only or full
-  The services wait, even at startup. Every transition is one script, so none is
-  half done. redis-sentinel://host,host/MASTER and redis-cluster://host,host
-  work ('flunq help cluster').
+  The services wait, even at startup. Every transition is one script, so it is
+  done completely or not at all. redis-sentinel://host,host/MASTER and
+  redis-cluster://host,host work ('flunq help cluster').
 
 Redis loses a timer, a listener or a request
   A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with
   what Redis contains, and recreates what is missing.
 
-A workflow grows without end
+A workflow grows without limit
   Limits stop it ('flunq help limits'), and the error names the limit. Above
   90 % of Redis' maxmemory no execution begins.
 

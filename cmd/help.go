@@ -74,10 +74,10 @@ func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
 	fmt.Fprintln(p.w, "Text shows the times of an engine in the zone of this machine, or of TZ; -o json\nand runs on a virtual clock show UTC.")
 }
 
-// about explains a command in whole sentences.
+// about explains a command in full sentences.
 func about(c *cobra.Command) string { return cmp.Or(c.Long, c.Short+".") }
 
-// visible returns those commands that are not hidden.
+// visible returns the commands that are not hidden.
 func visible(commands []*cobra.Command) []*cobra.Command {
 	return slices.DeleteFunc(slices.Clone(commands), func(c *cobra.Command) bool { return c.Hidden })
 }
@@ -106,7 +106,7 @@ func (p *helpPage) command(c *cobra.Command) {
 	fmt.Fprint(p.w, c.InheritedFlags().FlagUsagesWrapped(p.width))
 }
 
-// wrapped wraps each paragraph. Indented lines are kept as they are.
+// wrapped wraps each paragraph. Indented lines stay unchanged.
 func (p *helpPage) wrapped(text string) string {
 	var out strings.Builder
 	column := 0
@@ -164,7 +164,7 @@ func helpTopics() []*cobra.Command {
     1   flunq itself failed
     2   misused: unknown flag, unreadable file
     3   the workflow faulted or was cancelled
-    4   an expectation failed, a replay diverged, or lint or fmt found something
+    4   an expectation failed, a replay diverged, or lint or fmt found problems
     5   the document is invalid, or the input does not match its schema
     6   Redis cannot be reached
     7   a limit was hit, or the workflow waits for something that never happens

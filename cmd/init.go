@@ -17,19 +17,19 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// pattern is an example that flunq init begins with.
+// pattern is an example that flunq init copies.
 type pattern struct{ name, example, about string }
 
-// patterns returns what flunq init offers, the simplest first.
+// patterns returns the examples that flunq init offers, simplest first.
 func patterns() []pattern {
 	return []pattern{
 		{"hello", "hello", "call a service, wait a day, decide"},
-		{"retry", "webhook", "repeat a call until it gets through, or give up"},
+		{"retry", "webhook", "repeat a call until it succeeds, or give up"},
 		{"polling", "poll", "ask for a result less and less often"},
-		{"loop", "import", "handle each item of a list, whatever the others do"},
-		{"parallel", "fan-out", "call three services at once and join the answers"},
+		{"loop", "import", "handle each item of a list, even if others fail"},
+		{"parallel", "fan-out", "call three services in parallel and join the answers"},
 		{"events", "checkout", "wait for two events in any order, or time out"},
-		{"approval", "approval", "wait days for a person, then ask another one"},
+		{"approval", "approval", "wait days for a person, then ask someone else"},
 		{"saga", "order-saga", "undo the earlier steps when a later one fails"},
 	}
 }
@@ -46,7 +46,7 @@ func newInitCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [NAME]",
 		Short: "Write a first workflow, with mocks, input and tests",
-		Long: `Writes NAME.yaml, NAME.mocks.yaml, NAME.input.json and NAME.test.yaml. They run as they are:
+		Long: `Writes NAME.yaml, NAME.mocks.yaml, NAME.input.json and NAME.test.yaml. They are ready to run:
 change them step by step. Without NAME the files are named after the pattern. NAME may
 contain a folder, which is created. No file is overwritten without --force.
 
@@ -131,7 +131,7 @@ func (s *starter) run(given string) error {
 	return nil
 }
 
-// startName is what a workflow may be called.
+// startName matches the names that a workflow may have.
 var startName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
 // starterFile is a file that flunq init writes.

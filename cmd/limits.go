@@ -7,15 +7,15 @@ func limitsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "limits",
 		Short: "The limits of executions and processes",
-		Long: `An ordinary deployment reaches none of these limits. An error caused by a limit names it.
-The limits of expressions and schemas count work, not time. They are the same everywhere
-and cannot be changed, so that a run, its recording and its replay agree.
+		Long: `Ordinary deployments do not reach these limits. An error caused by a limit names it. The
+limits of expressions and schemas count work, not time. They are the same everywhere and
+cannot be changed, so a run, its recording and its replay agree.
 
 Of one evaluation of an expression (error: expression, 400):
   expression-steps      5,000,000  steps of jq, or equivalent work
   expression-recursion  32 MiB     stacks of calls, forks and values
-  expression-memory     128 MiB    allocations beyond those its steps account
-                                   for
+  expression-memory     128 MiB    allocations beyond those that its steps
+                                   account for
   expression-result     16 MiB     all results as JSON
   expression-results    100,000    number of results
   expression-states     20,000     states of a regular expression
@@ -29,7 +29,7 @@ Of one validation with a JSON Schema (error: validation, 400):
 Of one JSON value (error: that of the task):
   json-memory           64 MiB     in memory once decoded: some 2,500,000
                                    numbers, or 150,000 objects of one member;
-                                   holds for inputs, responses, events and
+                                   applies to inputs, responses, events and
                                    outputs
   yaml-parts            400,000    lines, commas, brackets, colons and dashes of
                                    a YAML response
@@ -42,12 +42,12 @@ Of one entry of a stream (a dead letter, without the value):
 Of one execution (error: runtime, 500, which names the next task):
   LIMIT_HISTORY         700,000    entries of its history, 2 or 3 for each task
   LIMIT_HISTORY_MIB     100        MiB of their data
-  LIMIT_DESCENDANTS     2,000      open child executions, theirs included; the
+  LIMIT_DESCENDANTS     2,000      open child executions at all depths; the
                                    next one faults, and so does the task that
                                    runs it
 These are settings of the services; 0 means no limit. An execution keeps the history limits
 it began with. The others cannot be changed:
-  Tasks                 1,000,000  started in all ('flunq run': --max-steps)
+  Tasks                 1,000,000  started in total ('flunq run': --max-steps)
   Depth                 20         of executions that run each other
   Data                  16 MiB     of one task's output as JSON
 
@@ -71,19 +71,18 @@ Of one Redis with a maxmemory:
                                    executions are still written
 
 Of one process, which keeps running:
-  EXECUTOR_CONCURRENCY  16         tasks of one tenant performed at once
-  LIMIT_CALLS           128        tasks of all tenants performed at once. If
-                                   there are several tenants, one begins no
-                                   further task while it has more than a quarter
-                                   of the free places
-  LIMIT_MEMORY          192 MiB    of responses over 64 KiB that are read at
-                                   once, and as much again once decoded; a
+  EXECUTOR_CONCURRENCY  16         concurrent tasks of one tenant
+  LIMIT_CALLS           128        concurrent tasks of all tenants. With several
+                                   tenants, one begins no further task while it
+                                   has more than a quarter of the free places
+  LIMIT_MEMORY          192 MiB    of responses over 64 KiB that are being
+                                   read, and as much again once decoded; a
                                    tenant has at most half of each. A response
                                    without memory waits until its call times out
                                    (error: communication, 500)
 
 After computing for 100 ms, or writing 2,048 events of one execution or 1 MiB of data, a
 worker lets commands and other tenants go first. While several tenants have work, one that
-writes more than 256 KiB at once waits until that amounts to 8 MiB a second.`,
+writes more than 256 KiB in one go is slowed down to 8 MiB a second.`,
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// newManCommand returns the command that packages call for their manual pages.
+// newManCommand returns the command with which packagers create the manual pages.
 func newManCommand(sh *cli.Shell) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man FOLDER",
@@ -102,7 +102,7 @@ func configPage(root *cobra.Command) string {
 	p := newManPage("flunq-config", manSettings, "contexts and settings of flunq")
 	config, _, err := root.Find([]string{"config"})
 	if err != nil {
-		panic(err) // it is one of ours
+		panic(err) // every build has this command
 	}
 	p.section("DESCRIPTION", config.Long)
 	p.WriteString(".SH SETTINGS\n")
@@ -128,7 +128,7 @@ func (p *manPage) section(title, text string) {
 	p.text(text)
 }
 
-// text writes paragraphs. Indented lines are kept as they are.
+// text writes paragraphs. Indented lines stay unchanged.
 func (p *manPage) text(text string) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	literal := func(line string) bool { return strings.HasPrefix(line, " ") }
@@ -163,7 +163,7 @@ func (p *manPage) text(text string) {
 	}
 }
 
-// literal writes lines as they are.
+// literal writes lines unchanged.
 func (p *manPage) literal(lines []string) {
 	p.WriteString(".nf\n")
 	for _, line := range lines {
@@ -214,8 +214,8 @@ func (p *manPage) seeAlso(c *cobra.Command) {
 	fmt.Fprintln(p, strings.Join(lines, ",\n"))
 }
 
-// roff escapes text for man(7): a hyphen can be copied to a shell, a dot at the beginning
-// is no request, and what is beyond ASCII has its number.
+// roff escapes text for man(7), so that a hyphen can be copied to a shell, a leading dot is not
+// a request, and characters outside ASCII are written by number.
 func roff(text string) string {
 	var out strings.Builder
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

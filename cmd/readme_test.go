@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The README has the table of flunq ctk, with rows and columns exchanged.
+// The README contains the table of flunq ctk, transposed.
 func TestReadmeShowsConformance(t *testing.T) {
 	t.Parallel()
 	table, _, code := flunq(t, nil, "ctk")

@@ -22,7 +22,7 @@ import (
 	_ "flunq.io/flunq/cmd/startup" // sets GOGC
 )
 
-// Main runs flunq with the process' arguments and streams, and returns the exit code. The first
+// Main runs flunq with the process's arguments and streams, and returns the exit code. The first
 // interrupt asks the command to stop, the second one kills the process.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// freePort returns an address on which nobody listens.
+// freePort returns an address on which no process listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 
 // The documented deployment works with its configuration file and its variables: an API, a
 // consumer and a worker on Kafka, DynamoDB and Redis. An event reaches its topic at its time,
-// and a cancelled one never.
+// and a cancelled one never does.
 func TestDocumentedDeployment(t *testing.T) {
 	t.Parallel()
 	endpoint := dynamotest.Dynalite(t)

@@ -6,10 +6,10 @@ import "github.com/spf13/cobra"
 func schedulerTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scheduler",
-		Short: "Events that are published at a given time",
+		Short: "Publishing events at a given time",
 		Long: `Any program can ask over gRPC for an event to be published, between one minute
-and fifteen days ahead. By the clock of Redis it is published at that time or
-later, never earlier, and at least once, whatever dies. 'flunq serve
+and fifteen days ahead. By the clock of Redis, it is published at that time or
+later, never earlier, and at least once, even if processes die. 'flunq serve
 --scheduler' answers on 127.0.0.1:50051; 'flunq dev --scheduler' does so on a
 clock that can be advanced; 'flunq schedule' is a client. The service is
 scheduler.v1.SchedulerService, and clients such as grpcurl can ask a server
@@ -27,7 +27,7 @@ Topics (--topic)
       scheduler:execute:NAME, which its readers have to trim (on a Redis Cluster
       scheduler:{scheduler}:execute:NAME); with SCHEDULER_SINK=kafka produces to
       the topic NAME of Kafka.
-  Keys and headers go into such records. The headers of event:TYPE become
+  Keys and headers become part of such records. The headers of event:TYPE become
   attributes of the CloudEvent; workflow:NAME uses neither.
 
 Requests
@@ -47,18 +47,18 @@ States
 
 Failures
   If it is unknown whether a publication succeeded, it is repeated with the
-  same id, so readers should drop ids that they have seen. Only what is kept
-  in Redis and goes to a Redis stream is published exactly once, in one step
-  of Redis. While a sink cannot be reached, nothing counts as a failure.
+  same id, so readers should drop ids that they have seen. Only an event that
+  is kept in Redis and published to a Redis stream is published exactly once,
+  by one script. An unreachable sink does not count as a failure.
 
 Where events are kept
   SCHEDULER_RECORDS=redis (the default): in Redis, whose persistence
   (appendfsync) decides what a crash of Redis loses.
   SCHEDULER_RECORDS=dynamodb: in DynamoDB. Redis holds an index that may be
-  lost at any moment; a reconciler makes it whole again. 'flunq schedule
-  init' creates the table.
+  lost at any moment; a reconciler restores it. 'flunq schedule init'
+  creates the table.
   With SCHEDULER_FEED=kafka requests reach the index through a topic of
-  Kafka, to which other programs may write too.
+  Kafka, to which other programs may also write.
 
 Partitions
   Processes share 16 partitions (SCHEDULER_TOTAL_PARTITIONS). 'flunq

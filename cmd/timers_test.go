@@ -50,7 +50,7 @@ func TestScriptOnRedis(t *testing.T) {
 }
 
 // inRedis runs a command of Redis: redis XADD tenant:acme:events '*' id 1. It replaces
-// @FILE by the text of a file, without the final line break.
+// @FILE with the content of a file, without the final line break.
 func inRedis(ts *testscript.TestScript, negated bool, args []string) {
 	mini, ok := ts.Value(redisKey).(*miniredis.Miniredis)
 	if !ok || negated || len(args) == 0 {

@@ -13,7 +13,7 @@ import (
 
 const head = "document: {dsl: '1.0.3', namespace: bench, name: bench, version: '1.0.0'}\n"
 
-// bench simulates a document repeatedly, each time with another seed.
+// bench simulates a document repeatedly, each time with a different seed.
 func bench(b *testing.B, doc, input string, cfg sim.Config) (tasks, runs int) {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as the commands do

@@ -18,7 +18,7 @@ type calls struct {
 	sched   *scheduler
 	next    http.RoundTripper
 	open    int
-	since   time.Time // real time since which the clock has been waiting for them
+	since   time.Time // when the clock began to wait for them, in real time
 	back    chan *outgoing
 	arrived []*outgoing
 	end     chan struct{}
@@ -118,8 +118,8 @@ func (env *environment) transport() http.RoundTripper {
 	return env.cfg.Wrap(next, func() time.Time { return env.clock.now })
 }
 
-// How parallel calls are delayed, by the seed: not at all, individually, or all those of
-// one branch.
+// The ways to delay parallel calls: not at all, each on its own, or all calls of a branch
+// together. The seed chooses one.
 const (
 	delayCalls    = 1
 	delayBranches = 2

@@ -29,7 +29,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 		if s := sim.choose(); s != nil {
 			sim.turn(s)
 		} else if moved, err := sim.advance(t.Context()); err != nil || !moved {
-			t.Fatalf("after %v of all: %v", sim.clock.now.Sub(cfg.Start), err)
+			t.Fatalf("after %v: %v", sim.clock.now.Sub(cfg.Start), err)
 		}
 		if sim.clock.now.Before(last) {
 			t.Fatalf("the clock went back from %v to %v", last, sim.clock.now)

@@ -151,7 +151,7 @@ func (o *operated) compare(t *testing.T, rdb wire.Redis) {
 	}
 }
 
-// run returns the execution once it has ended or waits for ever.
+// run returns the execution once it has ended or waits forever.
 func (o *operated) run(t *testing.T) store.Execution {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

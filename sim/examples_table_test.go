@@ -26,7 +26,7 @@ func rex() []example {
 			input: `{"petId": 7}`, mocks: getPet, output: `{"id": 7, "name": "Rex"}`,
 			calls: []string{"GET https://petstore.swagger.io/v2/pet/7"},
 		},
-		// A missing member is a mistake, and so is a member that is not a scalar.
+		// A missing member is an error, and so is a member that is not a scalar.
 		{fault: "expression", detail: "petId", at: "/do/0/getPet"},
 		{input: `{"petId": [7]}`, fault: "expression", at: "/do/0/getPet"},
 	}
@@ -93,7 +93,7 @@ func httpExamples() map[string][]example {
 		}),
 		"call-openapi.yaml":          pets,
 		"call-openapi-redirect.yaml": pets,
-		// The values of the body are not expressions but texts.
+		// The values of the body are strings, not expressions.
 		"conditional-task.yaml": {{
 			input: `{"customer": {"age": 17}}`, fault: "https://superbet-casinos.com/customer/access-forbidden",
 			at: "/do/0/raiseErrorIfUnderage",
@@ -266,7 +266,7 @@ func flowExamples() map[string][]example {
 		"fork.yaml":           alarm(),
 		"raise-inline.yaml":   notImplemented,
 		"raise-reusable.yaml": notImplemented,
-		// The child's input is not an expression but a text.
+		// The child's input is a string, not an expression.
 		"run-subflow.yaml": {
 			{
 				with: `
@@ -288,7 +288,7 @@ do: [{register: {set: {registered: "${ .customer }"}}}]`,
 			{mocks: `http: [{respond: {status: 503}}]`, output: `{"status": "failed"}`},
 			{mocks: `http: [{respond: {status: 500}}]`, fault: "communication"},
 		},
-		// What catch.do sets is not an expression but a text; the pet is not bought.
+		// catch.do sets a string, not an expression; the pet is not bought.
 		"try-catch-then.yaml": {
 			{
 				input: `{"petId": 7}`, mocks: `http: [{match: {method: GET}, respond: {status: 404}}]`,
@@ -357,8 +357,7 @@ do: [{echo: {set: "${ . + {done: true} }"}}]`,
 				calls: []string{"POST https://fake-logging-service.com/warn", "POST https://fake-notification-service.com/notify"},
 			},
 		},
-		// The endpoint names no host, which is a mistake of the document, not of
-		// communication.
+		// The endpoint names no host: an error in the document, not a communication error.
 		"dsl-reference/dsl-reference-22-try-example.yaml":  {{fault: "configuration", at: "/do/0/trySomething/try/0/invalidHttpCall"}},
 		"dsl-reference/dsl-reference-23-wait-example.yaml": {{input: `[1]`, output: `[1]`, elapsed: 10 * time.Second}},
 		"dsl-reference/dsl-reference-24-authentication-example.yaml": {

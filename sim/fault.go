@@ -24,14 +24,14 @@ const (
 	DropRequest   FaultKind = "drop-request" // the command never reaches Redis
 	DropReply     FaultKind = "drop-reply"   // Redis executes the command, but the reply is lost
 	Duplicate     FaultKind = "dup"          // the event that was published last is published again
-	Delay         FaultKind = "delay"        // the process freezes for a while, then goes on
+	Delay         FaultKind = "delay"        // the process freezes for a while, then continues
 	StopRequested FaultKind = "stop"         // the process shuts down gracefully, and another one starts later
 	Outage        FaultKind = "outage"       // Redis is unreachable for a while
 	Clock         FaultKind = "clock"        // the clock of Redis jumps ahead
 	CallLost      FaultKind = "http"         // the call is carried out, and its answer is lost
 )
 
-// The kinds of faults that only the simulation of the scheduler has, in addition to these.
+// Further kinds of faults, which only the simulation of the scheduler injects.
 const (
 	Slow      FaultKind = "slow"      // a single call takes long
 	Throttle  FaultKind = "throttle"  // the table refuses calls for a while
@@ -77,7 +77,7 @@ type InjectedFault struct {
 }
 
 // Cost is how long a fault can delay an execution: its own duration plus Recovery. A
-// process that stops gracefully hands over its work at once.
+// process that stops gracefully hands over its work immediately.
 func (f InjectedFault) Cost() time.Duration {
 	if f.relieved {
 		return 2 * grace
@@ -85,12 +85,12 @@ func (f InjectedFault) Cost() time.Duration {
 	return f.Amount + Recovery
 }
 
-// Recovery is how long it can take until other processes claim and perform the work of a
+// Recovery is how long it can take other processes to claim and perform the work of a
 // crashed one.
 const Recovery = 90 * time.Second
 
-// duration returns how long a single fault lasts, and the longest random one; for Clock how far it
-// moves the clock. Some random faults are shorter than a lease, some longer.
+// duration returns the duration of a single fault and the longest duration of a random one; for
+// Clock, how far the clock jumps. Some random faults are shorter than a lease, some longer.
 func (k FaultKind) duration() (single, longest time.Duration) {
 	switch k {
 	case Delay, CrashBefore, CrashAfter: // after a crash: until the process restarts

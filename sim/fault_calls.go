@@ -43,7 +43,7 @@ type Reached struct {
 
 	Key    string    // the idempotency key, "" if there is none
 	At     time.Time // virtual
-	Times  int       // how often this Action has reached the service, including this time
+	Times  int       // how many times this Action has reached the service, including this one
 	Event  int       // number of history events so far
 	Faults int       // number of faults so far
 }

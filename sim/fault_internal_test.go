@@ -101,7 +101,7 @@ func TestEventsReachListeners(t *testing.T) {
 	}
 }
 
-// same expects a trial to end like the plain one, without violations.
+// same expects a trial to end like plain, the one without faults, and without violations.
 func same(t *testing.T, plain, got *Trial) {
 	t.Helper()
 	if got.Outcome != plain.Outcome {

@@ -32,7 +32,7 @@ http: [{match: {url: "https://a.example"}, respond: {latency: PT1M, body: {}}}]
 			for _, remote := range []bool{false, true} {
 				cfg := Config{Definition: def, Mocks: mocks, Seed: seed, Plan: plan, Remote: remote, MaxTurns: 1000}
 				if r, err := Run(t.Context(), cfg); err != nil || r.Stop != Never || r.Status != "waiting" {
-					t.Errorf("seed %d: it ends as %s, since %q, want waiting for ever: %v", seed, r.Status, r.Stop, err)
+					t.Errorf("seed %d: it ends as %s, since %q, want waiting forever: %v", seed, r.Status, r.Stop, err)
 				}
 			}
 		}

@@ -15,7 +15,7 @@ import (
 type isolation struct {
 	inProgress map[handler]map[handled]int // messages being handled, with their crash counts
 	crashes    map[string]int              // of claimed messages, by the key and field that count them
-	silent     map[string]int              // how often each entry was claimed from a silent process, likewise
+	silent     map[string]int              // how many times each entry was claimed from a silent process, by the same key and field
 }
 
 // handler identifies a consumer of a service.

@@ -42,7 +42,7 @@ const (
 	Restore     ActKind = "restore timers" // those that are missing
 	Damage      ActKind = "damage"         // corrupt its history, so it can receive no event
 	Mend        ActKind = "mend"           // repair its history, and replay what was dead-lettered meanwhile
-	Migrate     ActKind = "migrate"        // to another text of its document with the same meaning
+	Migrate     ActKind = "migrate"        // to a document with different source and the same meaning
 )
 
 // ActKinds returns all kinds.
@@ -62,10 +62,10 @@ func (d ActKind) typ() event.Type {
 type operators struct {
 	acts       int                  // number of acts so far
 	paused     map[string]time.Time // executions that an operator suspended, and since when
-	pausedTime time.Duration        // how long suspended or damaged executions and dead letters waited, in all
+	pausedTime time.Duration        // the total time that suspended or damaged executions and dead letters waited
 	damaged    map[string]time.Time // executions whose history is damaged, and since when
 	changed    []changed            // of timers and documents
-	retried    map[string]int       // how often each execution was retried
+	retried    map[string]int       // number of retries of each execution
 	reopened   map[string]bool      // executions that were retried, and therefore end a second time
 	replayed   int                  // dead letters that were replayed
 }
@@ -125,7 +125,7 @@ func (ops *operations) operate(ctx context.Context, what ActKind, id string) err
 	})
 }
 
-// mostRetries is how often an operator retries an execution.
+// mostRetries is how many times an operator retries an execution.
 const mostRetries = 2
 
 // resumeAndRetry resumes suspended executions and retries failed ones once nothing else
@@ -183,11 +183,10 @@ func (ops *operations) checkHoldsNothing(ctx context.Context, id string) {
 	}
 }
 
-// Operated is what happened to the executions of a trial besides their documents and
-// the faults: operator actions and poison messages.
+// Operated describes what operators and poison messages did to the executions of a trial.
 type Operated struct {
 	Delay            time.Duration  // how long these, and slow calls, can have delayed them
-	Retried          map[string]int // how often each execution was retried
+	Retried          map[string]int // number of retries of each execution
 	Begun            uint64         // messages that any service has begun to handle
 	Poisoned         string         // the execution of the poison message; "" if there is none
 	AlsoDeadLettered bool           // other messages were dead-lettered with the poison message
@@ -281,7 +280,7 @@ func (ops *operations) mend(ctx context.Context, id string) error {
 // refused holds the timer requests that fail the first few times, because the key of their
 // execution is overwritten meanwhile.
 type refused struct {
-	left  map[string]int // how often each request will still fail, by its id
+	left  map[string]int // how many more times each request will fail, by its id
 	event string         // the id of the request that fails now
 	key   string         // of its execution, which is overwritten
 }
@@ -401,7 +400,7 @@ func errUnless(err, ignored error) error {
 	return err
 }
 
-// migrate migrates an execution to another text of its document with the same meaning.
+// migrate migrates an execution to a document with different source and the same meaning.
 func (ops *operations) migrate(ctx context.Context, id string) error {
 	past, err := ops.stateOf(ctx, id)
 	if err != nil || past == nil || past.state.Status.Ended() {
@@ -418,7 +417,7 @@ func (ops *operations) migrate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := registry.New(ops.engine.Store).Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
+	if _, err := registry.New(ops.engine.Store).Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // new executions use the original source
 		return err
 	}
 	env, err := ops.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)

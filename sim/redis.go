@@ -36,7 +36,7 @@ type inProcess interface {
 type opener func(start time.Time, added func(key string, fields []string)) (inProcess, error)
 
 // openRedis starts the Redis of the simulation: miniredis, or for faults and invariants the
-// simulator's own, which tells more about what happens in it.
+// simulator's own, which reports more of what happens in it.
 func (sim *simulation) openRedis() error {
 	open := sim.cfg.redis
 	switch {
@@ -70,9 +70,9 @@ func openOwn(start time.Time, added func(key string, fields []string)) (inProces
 	return m, nil
 }
 
-// pooledClient is a go-redis client that serves one simulation after another, unless one opens a
-// connection: with the simulator's own Redis hardly any does. So a client keeps nothing of a
-// simulation that has ended.
+// pooledClient is a go-redis client that simulations use one after another. A client that has
+// opened a connection is closed instead of reused, so it keeps nothing from an ended simulation;
+// with the simulator's own Redis, hardly any client opens one.
 type pooledClient struct {
 	simulation *simulation
 	client     wire.Redis

@@ -56,7 +56,7 @@ func (s *redisServer) open(start time.Time, added func(key string, fields []stri
 	return s, nil
 }
 
-// virtualTime stands before each script. It replaces the clock, and tells what was added.
+// virtualTime is prepended to each script. It replaces the clock, and reports what was added.
 const virtualTime = `
 local server, clock = redis, redis.call('LRANGE', 'test:clock', 0, -1)
 local function virtual(call)
@@ -144,7 +144,7 @@ func (s *redisServer) run(name string, args []string, replies []byte) []byte {
 	return replies
 }
 
-// clock returns the time in whole seconds and microseconds, and in milliseconds.
+// clock returns the time as seconds and microseconds, and as milliseconds.
 func (s *redisServer) clock() []string {
 	us := s.now.UnixMicro()
 	return []string{strconv.FormatInt(us/1e6, 10), strconv.FormatInt(us%1e6, 10), strconv.FormatInt(us/1e3, 10)}
@@ -210,7 +210,7 @@ func (s *redisServer) do(args ...string) resp.Reply {
 	return reply
 }
 
-// send sends a command and returns its reply as it came.
+// send sends a command and returns the raw reply.
 func (s *redisServer) send(args []string) []byte {
 	list := resp.Strings(args)
 	_, err := s.conn.Write(list.Append(nil))

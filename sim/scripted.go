@@ -16,7 +16,7 @@ type Scripted struct {
 	Arrivals  []Arrival           // events from outside and operations
 	CrashURL  string              // a URL whose callers crash
 	CrashType event.Type          // a type of event whose consumers crash
-	Refuse    func(n uint64) int  // how often the n-th timer request cannot be carried out at first; nil: never
+	Refuse    func(n uint64) int  // how many times the n-th timer request fails at first; nil: never
 	Breakers  func() *breaker.Set // of each process; nil: none
 	Retention *engine.Retention   // nil: depends on the seed
 }

@@ -160,8 +160,8 @@ func (sched *scheduler) choose() *service {
 	return best
 }
 
-// How long a service pauses after an error, and how long if other services have to finish
-// first, as in the engine's own loop.
+// The pauses of a service after an error, and when other services have to finish first, as in
+// the engine's own loop.
 const (
 	errorPause = 200 * time.Millisecond
 	busyPause  = 5 * time.Millisecond

@@ -164,14 +164,14 @@ func (sh *shared) executionIn(key string) (id string, history, ok bool) {
 const ruleTenants = "tenants share nothing"
 
 // OwnTexts returns cfg with definitions for the tenants other than the first: they have the
-// same names, versions and meaning, but source texts of their own.
+// same names, versions and meaning, but different source.
 func (cfg Config) OwnTexts() Config {
 	var out []*dsl.Definition
 	for _, def := range cfg.Definitions() {
 		text := append([]byte("# of another tenant\n"), def.Source...)
 		own, _, err := dsl.Parse(def.ID(), text)
 		if err != nil || own.ID() != def.ID() {
-			return cfg // all tenants share the same texts then
+			return cfg // then all tenants share the same source
 		}
 		out = append(out, own)
 	}

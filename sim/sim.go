@@ -1,6 +1,6 @@
-// Package sim runs the real engine inside one process: on miniredis, or with faults on an
-// in-memory Redis of its own, with a virtual clock that jumps from one event to the next, and
-// in an order that depends on a seed only.
+// Package sim runs the real engine inside one process, with a virtual clock that jumps from
+// one event to the next, and in an order that depends only on a seed. It uses miniredis or,
+// to inject faults, an in-memory Redis of its own.
 package sim
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Seed       uint64
 	Start      time.Time // of the virtual clock; Epoch() if zero
 	Mocks      *mock.Set // nil: calls go out through Transport
-	Onward     bool      // calls that no mock answers go out, too
+	Onward     bool      // calls that no mock answers go out through Transport
 	Transport  http.RoundTripper
 	Secrets    map[string]any
 	Version    string  // of flunq, for $runtime
@@ -265,7 +265,7 @@ func (cfg Config) chunkSize(what string, every, most uint64) int {
 }
 
 // batch returns how many events the services of a search's simulation read at once: the
-// default, or so few that simultaneous events go to different services. Simulations with many
+// default, or few enough that simultaneous events go to different services. Simulations with many
 // executions and no faults use the default more often, since some of their executions race
 // anyway.
 func (cfg Config) batch() int {

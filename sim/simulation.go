@@ -304,7 +304,7 @@ func (sim *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	return r, nil
 }
 
-// waiting returns what the execution waits for that will never come.
+// waiting returns the things that the execution waits for and that will never come.
 func (sim *simulation) waiting(ctx context.Context) ([]string, error) {
 	past, err := sim.stateOf(ctx, sim.cfg.ID)
 	if past == nil || err != nil && sim.cfg.Plan != nil { // it has not begun, or the invariants report the error

@@ -22,7 +22,7 @@ type Trial struct {
 	Broken   []Violation       // the violated invariants
 	Commands map[string]uint64 // sent by each service, over all incarnations of its process
 	Calls    map[string]uint64 // made by each executor
-	Actions  map[Action]int    // how often each call reached its service
+	Actions  map[Action]int    // how many times each call reached its service
 	Reached  []Reached         // calls in order of arrival
 	Answered []Answered        // calls in order of completion
 	Shared   map[string]any    // by URL: changed mock state that the executions share; nil if there is only one execution, which then owns it
@@ -33,8 +33,8 @@ type Trial struct {
 	StrayTimers []string // keys of the timers that fired for executions that do not exist, each with the day it was due, sorted
 }
 
-// Lasted returns how long it took until all executions had ended. It excludes the time in
-// which services then look for abandoned work.
+// Lasted returns how long it took all executions to end. It excludes the time that services
+// then spend looking for abandoned work.
 func (t *Trial) Lasted() time.Duration {
 	last := time.Time{}
 	for _, end := range t.Ends {
@@ -77,8 +77,8 @@ func (t *Trial) End(id string) *End {
 // Parent returns the id of the execution that started another; "" if that was started from outside.
 func Parent(id string) string { return id[:max(0, strings.LastIndexByte(id, '.'))] }
 
-// Root returns the id of the execution that was started from outside, of which id is that or a
-// descendant.
+// Root returns the id of the execution that was started from outside and led to execution id;
+// id itself if that was started from outside.
 func Root(id string) string {
 	root, _, _ := strings.Cut(id, ".")
 	return root

@@ -41,8 +41,8 @@ func definition(t *testing.T, name string, text []byte) *dsl.Definition {
 	return def
 }
 
-// Every example ends with the output in its folder, whatever the seed is and whether or
-// not every task goes through the stream; and its state can be rebuilt from its history.
+// Every example ends with the output in its folder for any seed, whether or not every task
+// goes through the stream; and its state can be rebuilt from its history.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
@@ -87,7 +87,7 @@ do:
           - c: {call: http, with: {method: get, endpoint: "http://c.example/"}}
 `
 
-// The same seed gives the same order, another seed may give another one.
+// The same seed gives the same order; a different seed may give a different one.
 func TestSameSeedSameOrder(t *testing.T) {
 	t.Parallel()
 	mocks, err := mock.Parse("mocks.yaml", []byte("http: [{respond: [{status: 200, body: 1}]}]"))

@@ -26,7 +26,7 @@ func (a actionDone) failed() error { return a.err }
 // actionTimeout is how long an action may take.
 const actionTimeout = 2 * time.Minute
 
-// act asks for what an action needs, and then for confirmation.
+// act asks for the input that an action needs, and then for confirmation.
 func (m *model) act(a Action) tea.Cmd {
 	if a.Text == "" {
 		if q, ok := missing(a); ok {
@@ -35,7 +35,7 @@ func (m *model) act(a Action) tea.Cmd {
 		}
 	}
 	if len(a.IDs) == 0 && a.Verb != Emit {
-		m.notify("nothing is chosen", true)
+		m.notify("nothing is selected", true)
 		return nil
 	}
 	c := newConfirmation(a)
@@ -59,7 +59,7 @@ func missing(a Action) (question, bool) {
 		q.about = []string{`A CloudEvent as JSON: at least its type. {"type": "com.shop.paid", "data": {"order": 7}}`}
 		q.text, q.ahead = `{"type": "", "data": {}}`, len(`", "data": {}}`)
 	case Record:
-		q.about = []string{"Into which file? 'flunq replay FILE --tui' shows it, and moves back and forth in its time."}
+		q.about = []string{"Write to which file? 'flunq replay FILE --tui' plays it, back and forth."}
 		q.text = fileFor(a)
 	default:
 		return question{}, false
@@ -94,7 +94,7 @@ func sentence(a Action) string {
 	return verb + " " + some(len(a.IDs), a.Table.one())
 }
 
-// perform carries an action out.
+// perform carries out an action.
 func perform(source Source, a Action) tea.Cmd {
 	return give(asking{actionTimeout, func(ctx context.Context) tea.Msg {
 		said, err := source.Do(ctx, a)
@@ -123,10 +123,10 @@ func (m *model) sendAll(title, text string, wrong bool) {
 	m.notify(text, wrong)
 }
 
-// maxCopied is how many bytes terminals accept at once for the clipboard, before base64.
+// maxCopied is the maximum number of bytes, before base64, that terminals accept for the clipboard.
 const maxCopied = 74_994
 
-// copy puts a text into the clipboard of the terminal (OSC 52), and reports that.
+// copy copies a string to the clipboard of the terminal (OSC 52), and reports that.
 func (m *model) copy(c wantCopy) tea.Cmd {
 	switch {
 	case c.text == "":

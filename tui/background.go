@@ -53,7 +53,7 @@ type listener struct {
 	answered func(Background)
 }
 
-// listens reports whether a terminal can be asked and its answer be read.
+// listens reports whether a terminal can be queried and its answer read.
 func listens(o Options) (*os.File, bool) {
 	if !o.Ask || o.Background == None || runtime.GOOS == "windows" {
 		return nil, false
@@ -128,7 +128,7 @@ func withoutAnswer(read []byte) (text, held []byte, colour string) {
 	return append(bytes.Clone(read[:at]), after...), nil, colour
 }
 
-// backgroundOf parses "rgb:ffff/ffff/ffff", in which a component has one to four digits.
+// backgroundOf parses "rgb:ffff/ffff/ffff", whose components have one to four digits each.
 func backgroundOf(colour string) (Background, bool) {
 	text, ok := strings.CutPrefix(colour, "rgb:")
 	parts := strings.Split(text, "/")

@@ -19,7 +19,7 @@ type chart struct {
 	how   treeLook
 	scale *axis.Scale
 	space int  // cells of the axis
-	ended bool // no more events come: there is no present
+	ended bool // no more events come, so the present is not drawn
 }
 
 // chartHead is the number of rows above the lines: the times and the ruler.
@@ -96,8 +96,8 @@ func (c *chart) legend(a canvas.Area) {
 	}{
 		{canvas.Good, workSign(l), "works"},
 		{canvas.Calm, waitSign(l), "waits"},
-		{canvas.Warn, pauseSign(l), "pauses before it tries again"},
-		{canvas.Calm, futureSign(l), "is still to wait"},
+		{canvas.Warn, pauseSign(l), "waiting to retry"},
+		{canvas.Calm, futureSign(l), "remaining wait"},
 		{canvas.Strong, nowSign(l), "now"},
 	} {
 		if x+canvas.Width(part.what)+4 > a.W || c.ended && (part.sign == nowSign(l) || part.sign == futureSign(l)) {

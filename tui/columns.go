@@ -192,7 +192,7 @@ type cachedActivity struct {
 }
 
 // activityMaxAge is the interval at which the activity of an open execution is read again: what
-// it waits for may have gone without an event of its own.
+// it waits for may have disappeared without an event of its own.
 const activityMaxAge = 10 * time.Second
 
 // activitiesRead is the answer to a request for activities.
@@ -274,9 +274,9 @@ type Filter struct {
 	Problem string            // explains a part of the filter that has no effect; "" if there is none
 }
 
-// ParseFilter parses a filter for a table. It ignores case. A name is the title of a column, or
-// what the column is called in other tables. A word with a colon whose name is not such a column
-// is searched as it stands, and Problem explains that.
+// ParseFilter parses a filter for a table. It ignores case. A name is the title of a column, or its
+// title in another table. A word with a colon whose name is not such a column is searched
+// literally, and Problem explains that.
 func ParseFilter(table Table, text string) Filter {
 	f := Filter{Fields: map[string]string{}}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
@@ -323,11 +323,11 @@ func (t Table) filterExample() string {
 	return strings.ToLower(columns[at].title) + ":text"
 }
 
-// notFiltered explains why a name in a filter has no effect; "" if it was hardly meant as a name,
-// such as the beginning of an address.
+// notFiltered explains why a name in a filter has no effect; "" if it was probably not meant as a
+// name, such as the beginning of an address.
 func (t Table) notFiltered(name string) string {
 	var can []string
-	problem := "no column is called " + name
+	problem := "no column is named " + name
 	for _, c := range columnsOf(t) {
 		title := strings.ToLower(c.title)
 		switch {
@@ -343,7 +343,7 @@ func (t Table) notFiltered(name string) string {
 	return problem + "; those that can: " + strings.Join(can, ", ")
 }
 
-// StatesWith returns the states whose names contain a text.
+// StatesWith returns the states whose names contain text.
 func StatesWith(text string) (out []State) {
 	all := []State{Pending, Running, Waiting, Suspended, Completed, Faulted, Cancelled, Overdue, Broken, Dead}
 	for _, state := range all {

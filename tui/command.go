@@ -30,7 +30,7 @@ func commands() []command {
 		place("dlq", "dead", 1+int(DeadLetters)),
 		place("events", "ev", 1+int(Events)),
 		{"open", "", "ID", "opens an execution", (*model).openTyped},
-		{"filter", "f", "TEXT", "filters the table that is shown", (*model).filterBy},
+		{"filter", "f", "TEXT", "filters the current table", (*model).filterBy},
 		{"emit", "", "[JSON]", "emits an event", func(m *model, text string) (tea.Cmd, string) { return m.act(Action{Verb: Emit, Text: text}), "" }},
 		actionCommand(Fire, Timers, "ID…", "fires timers now"),
 		actionCommand(Cancel, Executions, "ID…", "cancels executions"),
@@ -43,7 +43,7 @@ func commands() []command {
 		{"reschedule", "", "ID WHEN", "moves a timer", reschedule},
 		{"time", "", "utc|local", "shows times in UTC, or in the zone of this machine", (*model).setZone},
 		{"theme", "", "dark|light|none", "fits the colours to the background", (*model).paint},
-		{"help", "h", "", "shows the keys of where you are", func(m *model, _ string) (tea.Cmd, string) { m.dialog = m.help(); return nil, "" }},
+		{"help", "h", "", "shows the keys of this screen", func(m *model, _ string) (tea.Cmd, string) { m.dialog = m.help(); return nil, "" }},
 		{"quit", "q", "", "ends", func(*model, string) (tea.Cmd, string) { return tea.Quit, "" }},
 	}
 	return append(all, timeCommands()...)
@@ -66,23 +66,23 @@ func timeCommands() []command {
 		return command{name, "", "", what, func(m *model, _ string) (tea.Cmd, string) { return m.move(Move{Verb: verb}), "" }}
 	}
 	return []command{
-		{"advance", "", "DURATION", "moves the clock on", func(m *model, text string) (tea.Cmd, string) {
+		{"advance", "", "DURATION", "advances the clock", func(m *model, text string) (tea.Cmd, string) {
 			by, err := duration(text)
 			if err != nil {
 				return nil, err.Error()
 			}
 			return m.move(Move{Verb: Advance, By: by}), ""
 		}},
-		simple("play", Play, "lets time pass"),
+		simple("play", Play, "starts the clock"),
 		simple("pause", Pause, "stops time"),
-		{"speed", "", "TIMES", "sets how fast time passes", func(m *model, text string) (tea.Cmd, string) {
+		{"speed", "", "TIMES", "sets the speed of the clock", func(m *model, text string) (tea.Cmd, string) {
 			speed, err := strconv.ParseFloat(strings.TrimRight(text, "x×"), 64)
 			if err != nil || speed <= 0 || speed > 1e9 {
 				return nil, "want a speed such as 0.5 or 60"
 			}
 			return m.move(Move{Verb: Pace, Speed: speed}), ""
 		}},
-		{"seek", "", "TIME", "goes to a time, or to one since the beginning", (*model).seek},
+		{"seek", "", "TIME", "goes to a time, or a duration since the beginning", (*model).seek},
 	}
 }
 
@@ -125,7 +125,7 @@ func need(text, what string) string {
 func reschedule(m *model, text string) (tea.Cmd, string) {
 	id, when, ok := strings.Cut(text, " ")
 	if !ok {
-		return nil, "want the id of a timer, and when"
+		return nil, "want the id of a timer and a time"
 	}
 	return m.act(Action{Verb: Reschedule, Table: Timers, IDs: []string{id}, Text: strings.TrimSpace(when)}), ""
 }
@@ -173,7 +173,7 @@ func (m *model) run(line string) tea.Cmd {
 	m.typed.add(line)
 	found := matching(commands(), name)
 	if len(found) == 0 {
-		m.notify("no command is called "+name+" (: shows them)", true)
+		m.notify("no command is named "+name+" (: lists them)", true)
 		return nil
 	}
 	cmd, wrong := found[0].run(m, strings.TrimSpace(args))

@@ -18,7 +18,7 @@ func drawData(v *dataView, w, h int) string {
 const order = `{"order":7,"paid":true,"note":null,"items":[{"name":"kettle","price":12.5},{"name":"cup","price":1e3,"tags":[]}],
 "text":"a text that is longer than there is room for in a line of a screen of sixty columns, so that it is cut","empty":{},"wide":"水は青い","lines":"one\ntwo\nthree"}`
 
-// JSON is shown a member a line, folds, and long texts are cut until they are opened.
+// JSON is shown with one member per line, and folds; long strings are truncated until opened.
 func TestDataView(t *testing.T) {
 	t.Parallel()
 	var v dataView
@@ -39,7 +39,7 @@ func TestDataView(t *testing.T) {
 	compare(t, "data-text", drawData(&v, 60, 12))
 }
 
-// A value that is not known to be JSON is shown whatever it is, in any width.
+// Any value can be shown in any width, even if it is not JSON.
 func TestDataViewHostile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -81,7 +81,7 @@ func megabyte() string {
 	return b.String()
 }
 
-// What is large is closed far enough to be looked through.
+// Large values are folded far enough to be browsed.
 func TestDataViewOfMuch(t *testing.T) {
 	t.Parallel()
 	var v dataView

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// documentView shows the text of a workflow, with the tasks marked.
+// documentView shows the source of a workflow, with the tasks marked.
 type documentView struct {
 	of    *Document
 	lines []string
@@ -46,10 +46,10 @@ func (v *documentView) show(line int) {
 	}
 }
 
-// draw draws the window. states are those of tasks, by their first lines.
+// draw draws the window. states holds the states of tasks by their first lines.
 func (v *documentView) draw(a canvas.Area, l canvas.Look, states map[int]State, focus bool) {
 	if v.of == nil {
-		a.Put(1, 0, canvas.Faint, canvas.Clip("the document is not known", a.W-1, l.More()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip("the document is unknown", a.W-1, l.More()))
 		return
 	}
 	digits := len(strconv.Itoa(len(v.lines)))

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// executionScreen is one execution: its tasks as a tree, and beside or below it one of several
+// executionScreen shows one execution: its tasks as a tree, and beside or below it one of several
 // panes about the chosen line.
 type executionScreen struct {
 	executionReader
@@ -40,7 +40,7 @@ type executionReader struct {
 	data     dataPart
 
 	reads  executionReads
-	places executionPlaces // what has room to be shown
+	places executionPlaces // the parts that fit on the screen
 }
 
 // pane is one of the panes beside the tree.
@@ -109,7 +109,7 @@ func (rd *executionReader) add(after int64, events []Event) {
 	rd.history.feed(events)
 }
 
-// limits reports whether a timer is only a time limit, which does not tell when a run continues.
+// limits reports whether a timer is only a time limit, which does not say when a run continues.
 func limits(kind string) bool {
 	return strings.HasPrefix(kind, "timeout") || strings.HasPrefix(kind, "delivery")
 }
@@ -146,7 +146,7 @@ func (rd *executionReader) states() map[int]State {
 	return lines
 }
 
-// look returns what the tree shows besides its history.
+// look returns what the tree shows in addition to its history.
 func (s *executionScreen) look(now time.Time) treeLook {
 	how := treeLook{top: s.now.Row, timers: s.timers, breaks: s.now.Breaks, now: now, focus: !s.inPane}
 	if len(s.parents) > 0 {
@@ -183,7 +183,7 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 	}
 }
 
-// showPane shows a pane, and reads what it lacks.
+// showPane shows a pane, and reads its missing data.
 func (s *executionScreen) showPane(p pane) tea.Cmd {
 	s.pane = p
 	s.places.seen[p] = true
@@ -237,7 +237,7 @@ func (s *executionScreen) enter() tea.Cmd {
 	return nil
 }
 
-// goTo chooses a run by its text.
+// goTo chooses a run by its string form.
 func (t *taskTree) goTo(run string) {
 	for _, r := range t.x.Open() {
 		if r.String() == run {
@@ -285,7 +285,7 @@ func (s *executionScreen) beginTyping() {
 	s.typed.Set(s.typed.before)
 }
 
-// typeKey edits the filter, which applies at once.
+// typeKey edits the filter, which applies immediately.
 func (s *executionScreen) typeKey(k string) tea.Cmd {
 	switch k {
 	case "enter":
@@ -300,8 +300,8 @@ func (s *executionScreen) typeKey(k string) tea.Cmd {
 	return s.readPage()
 }
 
-// sourcesBefore returns the sources of a run's input: its request, else the output of the previous
-// task, else the input of the task that contains it.
+// sourcesBefore returns the sources of a run's input, best first: its request, the output of the
+// previous task, the input of the task that contains it.
 func (rd *executionReader) sourcesBefore(at int32) []dataSource {
 	t := rd.tree
 	var sources []dataSource
@@ -340,7 +340,7 @@ func (t *runTree) prior(at int32) int32 {
 	return t.lastOf(p.turns[r.turn-1].runs, at, false)
 }
 
-// lastOf is the run that ended well as the last one before another, among some.
+// lastOf returns the last run, among runs, that succeeded before another one.
 func (t *runTree) lastOf(runs []int32, before int32, handles bool) int32 {
 	found := int32(-1)
 	for _, at := range runs {

@@ -160,7 +160,7 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 	return 2
 }
 
-// progress tells how far the execution has come, and how long that took.
+// progress describes how far the execution has come, and how long that took.
 func (rd *executionReader) progress(now time.Time) string {
 	text := some(int(rd.now.Version), "event")
 	if rd.tree.x.Version < rd.now.Version {

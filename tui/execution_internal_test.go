@@ -44,7 +44,7 @@ func sold() *historySource {
 
 var noon = start.Add(12 * time.Hour)
 
-// The screen of an execution at the sizes that it is made for.
+// The screen of an execution matches its golden files at each supported size.
 func TestExecutionScreen(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{80, 20}, {80, 9}, {120, 30}, {160, 44}, {40, 12}} {
@@ -53,7 +53,7 @@ func TestExecutionScreen(t *testing.T) {
 	}
 }
 
-// Tab goes through the panes.
+// Tab cycles through the panes.
 func TestExecutionPanes(t *testing.T) {
 	t.Parallel()
 	s := newExecutionScreen(sold(), "order-7")
@@ -66,7 +66,7 @@ func TestExecutionPanes(t *testing.T) {
 	compare(t, "execution-panes", b.String())
 }
 
-// Data is what a task gave, and what it got: from the task before, or from outside.
+// The data pane shows a task's output and its input: from the previous task, or from outside.
 func TestExecutionData(t *testing.T) {
 	t.Parallel()
 	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
@@ -106,7 +106,7 @@ func TestExecutionData(t *testing.T) {
 	}
 }
 
-// Keys ask the model for actions and for other executions.
+// Keys request actions and other executions from the model.
 func TestExecutionKeys(t *testing.T) {
 	t.Parallel()
 	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
@@ -150,7 +150,7 @@ func TestExecutionKeys(t *testing.T) {
 	}
 }
 
-// The filter of the tree and that of the history are typed the same way.
+// The filters of the tree and of the history are typed in the same way.
 func TestExecutionFilter(t *testing.T) {
 	t.Parallel()
 	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
@@ -183,7 +183,7 @@ func TestExecutionFilter(t *testing.T) {
 	}
 }
 
-// The screen follows what happens, and goes back when time does.
+// The screen follows new events, and moves back when time does.
 func TestExecutionFollows(t *testing.T) {
 	t.Parallel()
 	src := sold()
@@ -210,7 +210,7 @@ func TestExecutionFollows(t *testing.T) {
 	}
 }
 
-// What is missing, and what cannot be read, is said.
+// The screen reports missing and unreadable data.
 func TestExecutionProblems(t *testing.T) {
 	t.Parallel()
 	s := newExecutionScreen(sold(), "order-8")
@@ -230,8 +230,8 @@ func TestExecutionProblems(t *testing.T) {
 	}
 }
 
-// Whatever the names and the size of the screen, nothing reaches the terminal that
-// could move its cursor, and nothing panics.
+// Whatever the names and the size of the screen, no output moves the terminal's cursor, and
+// nothing panics.
 func TestExecutionHostile(t *testing.T) {
 	t.Parallel()
 	const bad = "\x1b[2J\x07\u202e水\xff\r\n"
@@ -266,7 +266,7 @@ func TestExecutionHostile(t *testing.T) {
 	}
 }
 
-// A click chooses a task, a pane, and a place in it.
+// A click chooses a task, a pane, and a line in it.
 func TestExecutionMouse(t *testing.T) {
 	t.Parallel()
 	s := newExecutionScreen(sold(), "order-7").(*executionScreen)

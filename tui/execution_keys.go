@@ -81,7 +81,7 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	timer := s.timer()
 	cmd, handled = wantOf(k, Timers, timer.ID)
 	if handled && timer.ID == "" {
-		cmd = give(wantNotice{text: "no timer is chosen (tab to the timers, or choose a task that waits)", bad: true})
+		cmd = give(wantNotice{text: "no timer is selected (tab to the timers, or select a task that waits)", bad: true})
 	}
 	return cmd, handled
 }
@@ -91,9 +91,9 @@ func (s *executionScreen) turnBreak() tea.Cmd {
 	ref := s.tree.chosenTask().Ref
 	switch {
 	case s.now.Breaks == nil:
-		return give(wantNotice{text: "a breakpoint stops only what is played", bad: true})
+		return give(wantNotice{text: "breakpoints only stop playback", bad: true})
 	case ref == "":
-		return give(wantNotice{text: "no task is chosen", bad: true})
+		return give(wantNotice{text: "no task is selected", bad: true})
 	default:
 		return give(wantMove{Move{Verb: Break, Task: ref}})
 	}
@@ -181,7 +181,7 @@ func (s *executionScreen) follow() {
 	}
 }
 
-// copied returns what the cursor is on.
+// copied returns what is at the cursor.
 func (s *executionScreen) copied() wantCopy {
 	if !s.inPane {
 		l := s.tree.chosen()

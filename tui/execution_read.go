@@ -9,7 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// executionReads tracks what was asked, and when.
+// executionReads tracks which requests were made, and when.
 type executionReads struct {
 	turn                int // answers from before a move of time are ignored
 	execution, events   pendingRead
@@ -21,7 +21,7 @@ type executionReads struct {
 	problem             string
 }
 
-// pendingRead is an open question. One that is never answered expires.
+// pendingRead is an outstanding request. One that is never answered expires.
 type pendingRead struct{ asked time.Time }
 
 func (i *pendingRead) ask(now time.Time)       { i.asked = now }
@@ -34,7 +34,7 @@ const (
 	calmPace      = 2 * time.Second
 )
 
-// The answers to the questions of an execution's screen.
+// The answers to the requests of an execution's screen.
 type (
 	gotExecution struct {
 		of   *executionReader
@@ -288,7 +288,7 @@ const (
 	resultData
 )
 
-// members returns the names that the part may have, the best first.
+// members returns the names that the part may have, best first.
 func (p dataPartOf) members() []string {
 	switch p {
 	case inputData:
@@ -408,7 +408,7 @@ func (rd *executionReader) dataPlace() dataPlace {
 	return dataPlace{run: at, before: rd.data.before || r.Ended.Version == 0, requested: r.Requested, settled: r.Ended.Version}
 }
 
-// dataSources returns where data may be found, the best first.
+// dataSources returns where data may be found, best first.
 func (rd *executionReader) dataSources(at dataPlace) []dataSource {
 	if at.event > 0 {
 		return []dataSource{{at.event, allData, " of event " + count(at.event)}}
@@ -429,9 +429,9 @@ func (rd *executionReader) lacking() string {
 	case at.run < 0:
 		return "it has not run"
 	case at.before:
-		return "what it got is not in the history"
+		return "its input is not in the history"
 	default:
-		return "it gave nothing"
+		return "it has no output"
 	}
 }
 

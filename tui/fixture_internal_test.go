@@ -20,7 +20,7 @@ import (
 // start is when the executions of the tests begin.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// compare compares a picture of a component with the one that is kept.
+// compare compares a picture of a component with its golden file.
 func compare(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "components", name+".txt")
@@ -42,8 +42,8 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// picture is a canvas without its colours; rows of a cursor begin with » where the
-// keys go to them, else with ›.
+// picture returns a canvas without its colours; rows at a cursor begin with » if they have the
+// focus, otherwise with ›.
 func picture(c *canvas.Canvas) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(c.Text(canvas.Look{Theme: canvas.Theme{canvas.Bar: "44"}}), "\n") {
@@ -59,7 +59,7 @@ func picture(c *canvas.Canvas) string {
 	return b.String()
 }
 
-// story makes the events of a history.
+// story builds the events of a history.
 type story struct {
 	events []Event
 	at     time.Time
@@ -80,7 +80,7 @@ func (s *story) tell(e Event) *story {
 	return s
 }
 
-// run splits a run as the engine writes it.
+// run parses a run as the engine writes it.
 func runEvent(run string) Event {
 	var e Event
 	run, e.Attempt, _ = strings.Cut(run, "@")
@@ -115,8 +115,8 @@ func (s *story) done(run string) *story {
 	return s.begin(run).pass(20*time.Millisecond).end(run, Completed, "")
 }
 
-// documentOf makes a document of lines: depth by two spaces each, then a name, the
-// kind, and the detail.
+// documentOf builds a document from lines: two spaces for each level, then the name, the kind and
+// the detail.
 func documentOf(text string) *Document {
 	d := &Document{Name: "test", Text: "document:\n  dsl: '1.0.3'\n  name: test\ndo:\n"}
 	var around []int
@@ -152,7 +152,7 @@ func documentOf(text string) *Document {
 	return d
 }
 
-// historySource is a Source of one execution, as of a version.
+// historySource is a Source of one execution up to a version.
 type historySource struct {
 	x      Execution
 	events []Event
@@ -204,8 +204,8 @@ func (s *historySource) Data(_ context.Context, _ string, version int64) (string
 	return fmt.Sprintf(`{"task_id":"x","version":%d}`, version), nil
 }
 
-// settle runs commands, and those that follow from their answers, and returns what
-// was asked of the model.
+// settle runs commands and those that follow from their answers, and returns the requests to the
+// model.
 func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
 	t.Helper()
 	todo := []tea.Cmd{cmd}
@@ -232,7 +232,7 @@ func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
 	return asked
 }
 
-// press presses keys, each with what follows from it.
+// press presses keys, and settles the commands that follow from each.
 func press(t *testing.T, s screen, keys ...string) (asked []tea.Msg) {
 	t.Helper()
 	for _, k := range keys {
@@ -242,7 +242,7 @@ func press(t *testing.T, s screen, keys ...string) (asked []tea.Msg) {
 	return asked
 }
 
-// shoot draws a screen, reads what it then wants, and draws it again.
+// shoot draws a screen, reads the data that it then requests, and draws it again.
 func shoot(t *testing.T, s screen, w, h int, now time.Time) string {
 	t.Helper()
 	var c *canvas.Canvas

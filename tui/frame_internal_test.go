@@ -31,8 +31,7 @@ func (endless) Page(_ context.Context, q Query) (Page, error) {
 	return p, nil
 }
 
-// A key and the frame after it take far less than the sixteen milliseconds that an
-// eye sees.
+// A key and the frame after it take far less than the sixteen milliseconds of a display frame.
 func BenchmarkFrame(b *testing.B) {
 	for name, keys := range map[string][]string{
 		"overview": {"1"}, "timers": {"3", "G"}, "sorted": {"2", "s", "s"}, "execution": {"2", "enter"},
@@ -55,7 +54,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// A page that comes is taken up, sorted and shown within a frame, too.
+// An arriving page is also added, sorted and drawn within a frame.
 func BenchmarkPage(b *testing.B) {
 	for name, keys := range map[string][]string{"plain": {"3"}, "sorted": {"3", "s", "s"}} {
 		b.Run(name, func(b *testing.B) {
@@ -79,7 +78,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// settleAll does what commands want, but for ticks.
+// settleAll runs commands, except ticks.
 func settleAll(m *model, cmd tea.Cmd, depth int) {
 	if cmd == nil || depth > 40 {
 		return

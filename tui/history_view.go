@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// historyView is a window over a history: it holds the events near the cursor, and tells which are
+// historyView is a window over a history: it holds the events near the cursor, and knows which are
 // missing.
 type historyView struct {
 	events []Event
@@ -44,7 +44,7 @@ func (v *historyView) reset() {
 	*v = historyView{follow: v.follow, typed: v.typed, List: canvas.List{Height: v.Height}, turn: v.turn + 1}
 }
 
-// feed adds events as they come. A window elsewhere stays there.
+// feed adds new events. A window elsewhere in the history does not move.
 func (v *historyView) feed(events []Event) {
 	if len(events) == 0 {
 		return
@@ -166,7 +166,7 @@ func (v *historyView) trimHead() {
 	}
 }
 
-// want returns the version after which events are missing, and whether any are.
+// want returns the version after which events are missing, and whether any are missing.
 func (v *historyView) want() (after int64, lacks bool) {
 	switch n := len(v.events); {
 	case v.typed != "":
@@ -288,17 +288,17 @@ func (v *historyView) emptiness() string {
 	case v.problem != "":
 		return v.problem
 	case v.typed != "" && v.scanned < v.last:
-		return "looking at event " + count(v.scanned) + " of " + count(v.last)
+		return "searching event " + count(v.scanned) + " of " + count(v.last)
 	case v.typed != "":
 		return "none of " + count(v.last) + " events matches " + v.typed + " (esc: all)"
 	case v.last > 0 || v.wanted > 0:
 		return "reading the history"
 	default:
-		return "nothing has happened"
+		return "no events"
 	}
 }
 
-// foot tells which events are shown, and how many there are.
+// foot draws which events are shown, and how many there are.
 func (v *historyView) foot(a canvas.Area, l canvas.Look) {
 	text := "event " + count(v.current().Version) + " of " + count(v.last)
 	if v.typed != "" {

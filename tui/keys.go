@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// press handles a key, or several characters that came at once.
+// press handles a key, or several characters that arrived together.
 func (m *model) press(k tea.KeyMsg) tea.Cmd {
 	if k.Alt && (k.Type == tea.KeyEsc || !m.typing()) {
 		// No key is used together with alt: this one followed an escape quickly.
@@ -110,7 +110,7 @@ func (o *observer) everywhere() []hint {
 		{"1–5", "go to a place", true},
 		{"esc", "back", true},
 		{"tab", "next part of the screen", true},
-		{"y", "copy what the cursor is on", true},
+		{"y", "copy the value at the cursor", true},
 		{"Y", "copy the id of the execution", true},
 		{"L", "times in UTC or local", true},
 		{"r", "read again", true},

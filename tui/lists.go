@@ -342,7 +342,7 @@ func (p *detailPane) take(r detailRead) {
 	p.view.set(joined(r.detail.Data))
 }
 
-// joined merges several values into one, so that they fold as one.
+// joined merges several values into one, so that they fold together.
 func joined(all []Data) string {
 	switch len(all) {
 	case 0:

@@ -26,7 +26,7 @@ func (s *listScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	return s.lookKey(k)
 }
 
-// findKey edits the filter, which applies at once.
+// findKey edits the filter, which applies immediately.
 func (s *listScreen) findKey(k string) tea.Cmd {
 	switch k {
 	case "esc":
@@ -176,7 +176,7 @@ func offered(s Source, kind Table, row Row) []actionKey {
 	})
 }
 
-// offered returns the actions for the row at the cursor, or for the marked rows in whatever state.
+// offered returns the actions for the row at the cursor, or for the marked rows in any state.
 func (s *listScreen) offered() []actionKey {
 	if len(s.table.marked) == 0 {
 		row := s.table.current()
@@ -230,7 +230,7 @@ func (s *listScreen) hints() []hint {
 		return []hint{
 			{"enter", "keeps the filter", false},
 			{"esc", "shows all", false},
-			{s.table.kind.filterExample(), "looks in a column", false},
+			{s.table.kind.filterExample(), "searches one column", false},
 		}
 	}
 	row := s.table.current()
@@ -264,9 +264,9 @@ func (s *listScreen) hints() []hint {
 		hints = append(hints, hint{"o", "open its execution", true})
 	}
 	return append(hints, []hint{
-		{"S", "sort by the column before", true},
-		{"v", "sort the other way round", true},
-		{"ctrl+a", "mark all that were read", true},
+		{"S", "sort by the previous column", true},
+		{"v", "reverse the sort order", true},
+		{"ctrl+a", "mark all loaded rows", true},
 		{"X", "mark none", true},
 		{"↑ ↓ j k", "a row", true},
 		{"pgup pgdn", "a page", true},
@@ -274,7 +274,7 @@ func (s *listScreen) hints() []hint {
 	}...)
 }
 
-// filterBy filters the table that is shown.
+// filterBy filters the current table.
 func (m *model) filterBy(text string) (cmd tea.Cmd, wrong string) {
 	s, ok := m.shown().(*listScreen)
 	if !ok {

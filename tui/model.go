@@ -48,7 +48,7 @@ type observer struct {
 	reading    bool      // it is being read
 	trouble    string    // why it cannot be read
 	asked      time.Time
-	zone       *time.Location // for showing times
+	zone       *time.Location // in which times are shown
 }
 
 // span is the extent of something in a row.
@@ -158,7 +158,7 @@ func (m *model) resumed() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// settle carries out what a screen or a dialog wants at once, and returns commands for the rest.
+// settle immediately carries out what a screen or a dialog wants, and returns commands for the rest.
 func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -358,7 +358,7 @@ func (m *model) open(id string) tea.Cmd {
 	return m.visit()
 }
 
-// lookedUp tells whether an execution with a typed id exists.
+// lookedUp says whether an execution with a typed id exists.
 type lookedUp struct {
 	id  string
 	err error
@@ -378,7 +378,7 @@ func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
 	}}), ""
 }
 
-// found opens an execution that was looked up, or reports why not.
+// found opens an execution that was looked up, or reports why it cannot.
 func (m *model) found(r lookedUp) tea.Cmd {
 	if r.err != nil {
 		m.notify("open: "+r.err.Error(), true)

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// Actions are planned, shown, and done when they are confirmed.
+// Actions are planned and shown, and carried out once they are confirmed.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// What cannot be undone is not done by enter alone, and is done with force.
+// Enter alone does not confirm an action that cannot be undone, and it is carried out with force.
 func TestDanger(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -66,8 +66,8 @@ func TestDanger(t *testing.T) {
 	}
 }
 
-// While the connection is lost, that is said, what was known stays, and it is tried
-// again at a growing pace; once it is found, all goes on.
+// While the connection is lost, the screen says so, keeps what it shows, and retries at growing
+// intervals; once the connection is back, everything continues.
 func TestLostAndFound(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -85,7 +85,7 @@ func TestLostAndFound(t *testing.T) {
 	p.keys("2").has("2 of 12,393")
 }
 
-// An action that meets a lost connection is not done silently.
+// An action that fails because the connection is lost does not fail silently.
 func TestLostWhileActing(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -95,7 +95,7 @@ func TestLostWhileActing(t *testing.T) {
 	p.keys("c").has("╭─ Cancel execution", "the connection is lost")
 }
 
-// What is wrong with the source, and that it does not answer, is said as long as it is so.
+// The screen reports a problem of the source, or its silence, for as long as it lasts.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -108,8 +108,7 @@ func TestTrouble(t *testing.T) {
 	p.pass(4 * time.Second).has("no answer for 3s")
 }
 
-// Keys that come at once do what they do one after the other, but nothing is confirmed
-// before it was planned.
+// Keys that arrive together act one after another, but nothing is confirmed before it is planned.
 func TestTypedAhead(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -136,7 +135,7 @@ func TestTheme(t *testing.T) {
 	p.keys(":", "'theme pink", "enter").has("want dark, light or none")
 }
 
-// A screen begins with times in the zone of the machine, unless it shows the clock of a run.
+// A screen first shows times in the zone of the machine, unless it shows the clock of a run.
 func TestZone(t *testing.T) {
 	t.Parallel()
 	for want, utc := range map[string]bool{"12:00:00 UTC": true, "14:00:00 CEST": false} {
@@ -178,8 +177,8 @@ func TestGoing(t *testing.T) {
 	for command, title := range map[string]string{"ex": "Executions", "timers": "Timers", "dlq": "Dead letters", "events": "Events", "o": "Overview", "open order-9": "› order-9", "time local": "14:00:00 CEST", "time utc": "12:00:00 UTC"} {
 		p.keys(":", "'"+command, "enter").has(title)
 	}
-	p.keys(":", "'nonsense", "enter").has("no command is called nonsense")
-	p.keys(":", "up", "enter").has("no command is called nonsense")
+	p.keys(":", "'nonsense", "enter").has("no command is named nonsense")
+	p.keys(":", "up", "enter").has("no command is named nonsense")
 	p.keys(":", "'q", "enter")
 	if !p.quit {
 		t.Error(":q does not quit")
@@ -198,7 +197,7 @@ func TestQuit(t *testing.T) {
 	}
 }
 
-// Options say where to begin.
+// Options select the first screen.
 func TestBegin(t *testing.T) {
 	t.Parallel()
 	playing(t, newScripted(), 80, 24, Options{Place: "timers"}).has("── Timers ──")
@@ -242,8 +241,8 @@ func TestMouse(t *testing.T) {
 	p.has("4 of 30")
 }
 
-// Time is moved by keys, by commands and by clicks, one move after the other.
-// The answers of a question can be clicked, and what is only read goes away.
+// Keys, commands and clicks move time, one move after another.
+// The answers of a question can be clicked, and a click closes a text.
 func TestMouseAnswers(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -269,7 +268,7 @@ func TestMouseAnswers(t *testing.T) {
 	}
 }
 
-// A dead letter that is of no execution opens the place of its kind.
+// Opening a dead letter without an execution goes to the dead letters.
 func TestOpenDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -297,8 +296,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// A move that is wanted while another one is under way comes after it, and only the
-// last of several.
+// A move requested during another one follows it; of several, only the last one does.
 func TestMovesWait(t *testing.T) {
 	t.Parallel()
 	f := newPlayback()
@@ -318,7 +316,7 @@ func TestMovesWait(t *testing.T) {
 	}
 }
 
-// A clock that only goes forward has two keys, and leaves the others alone.
+// A clock that only moves forward uses two keys, and leaves the others alone.
 func TestAdvance(t *testing.T) {
 	t.Parallel()
 	f := newPlayback()
@@ -334,8 +332,8 @@ func TestAdvance(t *testing.T) {
 	p.has("time cannot be moved here")
 }
 
-// No size and no data break a screen: lines are as wide as it at most, as many as it
-// is high, and hold no control characters but the codes of colours.
+// No size and no data break a screen: it has as many lines as its height, none wider than the
+// screen, and no control characters other than colour codes.
 func TestAnySize(t *testing.T) {
 	t.Parallel()
 	for _, scene := range scenes {
@@ -355,7 +353,7 @@ func TestAnySize(t *testing.T) {
 	}
 }
 
-// checkScreen fails if a screen could break a terminal of that size.
+// checkScreen fails if a screen could break a terminal of this size.
 func checkScreen(t *testing.T, screen string, w, h int) {
 	t.Helper()
 	lines := strings.Split(screen, "\n")
@@ -375,7 +373,7 @@ func checkScreen(t *testing.T, screen string, w, h int) {
 	}
 }
 
-// A tick at which nothing is new draws nothing, and reads nothing more than it must.
+// A tick without news draws nothing, and reads only what is due.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -413,7 +411,7 @@ func BenchmarkView(b *testing.B) {
 	}
 }
 
-// What something else in the process logs does not reach the terminal, but the last line.
+// Log output of the process does not reach the terminal; it appears in the last line.
 func TestLogged(t *testing.T) { //nolint:paralleltest // there is one log
 	lines, before := make(chan string, 1), log.Writer()
 	restore := divertLog(func(line string) { lines <- line })
@@ -428,7 +426,7 @@ func TestLogged(t *testing.T) { //nolint:paralleltest // there is one log
 	p.has("✘ Unsolicited response received on idle HTTP channel")
 }
 
-// A terminal that was given back has no mouse until it is asked for again.
+// A terminal that was suspended needs the mouse to be enabled again.
 func TestResumed(t *testing.T) {
 	t.Parallel()
 	for _, mouse := range []bool{true, false} {
@@ -443,7 +441,7 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// A filter that names no column, or one that cannot be filtered, says so.
+// A filter says so if it names no column, or one that cannot be filtered.
 func TestFilterProblems(t *testing.T) {
 	t.Parallel()
 	for filter, want := range map[string]string{
@@ -452,8 +450,8 @@ func TestFilterProblems(t *testing.T) {
 		"http://a.b":    "",
 		"12:30":         "",
 		"age:5":         "the column AGE cannot be filtered; those that can: status, id, workflow, parent",
-		"order:7":       "no column is called order; those that can: status, id, workflow, parent",
-		"reason:x":      "no column is called reason; those that can: ",
+		"order:7":       "no column is named order; those that can: status, id, workflow, parent",
+		"reason:x":      "no column is named reason; those that can: ",
 		"status:wating": "no status has wating in its name",
 	} {
 		if got := ParseFilter(Executions, filter).Problem; got != want && (want == "" || !strings.HasPrefix(got, want)) {
@@ -467,7 +465,7 @@ func TestFilterProblems(t *testing.T) {
 	p.keys("enter").has("none of 450 matches age:5", "the column AGE cannot be filtered")
 }
 
-// The arrow of the column that a table is sorted by says which way.
+// An arrow at the sorted column shows the direction.
 func TestSortArrows(t *testing.T) {
 	t.Parallel()
 	p := playing(t, newScripted(), 100, 24, Options{}).keys("2").has("AGE▲")
@@ -491,7 +489,7 @@ func TestSortArrows(t *testing.T) {
 	}
 }
 
-// An id that is typed is looked up before anything is opened.
+// A typed id is looked up before it is opened.
 func TestOpenUnknown(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
@@ -500,7 +498,7 @@ func TestOpenUnknown(t *testing.T) {
 	p.keys(":", "'open nobody", "enter").has("✘ open: there is none", "── Overview ──").lacks("› nobody")
 }
 
-// Keys that would do nothing are not shown: not in an empty table, and not while text is typed.
+// Keys that would do nothing are not shown: in an empty table, or while the user types text.
 func TestHintsHold(t *testing.T) {
 	t.Parallel()
 	foot := func(p *player) string {
@@ -515,7 +513,7 @@ func TestHintsHold(t *testing.T) {
 		"nothing on the overview": {nil, "1–5 places  : command  ? keys  q quit"},
 		"no dead letters":         {[]string{"4"}, "? keys  q quit"},
 		"nothing matches":         {[]string{"2", "/", "'nothing", "enter"}, "/ filter  esc show all  ? keys  q quit"},
-		"typing a filter":         {[]string{"2", "/", "'q"}, "enter keeps the filter  esc shows all  status:text looks in a column"},
+		"typing a filter":         {[]string{"2", "/", "'q"}, "enter keeps the filter  esc shows all  status:text searches one column"},
 		"a question":              {[]string{"2", "c"}, ""},
 		"a completed execution":   {[]string{"2", "j", "j"}, "enter open  / filter  d detail  x mark  s sort  ? keys  q quit"},
 		"a waiting one":           {[]string{"2", "j"}, "enter open  / filter  d detail  c cancel  z suspend  x mark  ? keys  q quit"},

@@ -177,7 +177,7 @@ func (o *observer) timeHints() []hint {
 func askAdvance() dialog {
 	return newPrompt(question{
 		title: "Advance the clock",
-		about: []string{"By how much? All timers that are due until then fire, in order.", "A duration: 90s, 1h30m, PT1H, P1D"},
+		about: []string{"By how much? All timers due by then fire, in order.", "A duration: 90s, 1h30m, PT1H, P1D"},
 		taken: func(text string) (tea.Cmd, string) {
 			by, err := duration(text)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// overviewScreen shows counts, rates, services, and what is due next, running now and failed last.
+// overviewScreen shows counts, rates, services, the next timers, running tasks and recent failures.
 type overviewScreen struct {
 	source   Source
 	overview Overview
@@ -247,7 +247,7 @@ func (s *overviewScreen) needs(which []int) []int {
 	return needs
 }
 
-// shares divides the space equally, and gives what some do not need to the others.
+// shares divides the space equally, and gives unused space to the others.
 func shares(avail int, needs []int) []int {
 	given := make([]int, len(needs))
 	for more := true; more && avail > 0; {

@@ -14,7 +14,7 @@ const wide = 120
 func (s *overviewScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	s.drawn = a
 	if !s.loaded {
-		a.Put(2, 1, canvas.Faint, "reading how it stands")
+		a.Put(2, 1, canvas.Faint, "reading the overview")
 		return
 	}
 	y := s.counts(a, l)

@@ -32,7 +32,7 @@ type question struct {
 	about []string
 	text  string // the suggested answer
 	ahead int    // number of its characters after the cursor
-	// taken takes the answer, or says what is wrong with it.
+	// taken takes the answer, or explains what is wrong with it.
 	taken func(text string) (cmd tea.Cmd, wrong string)
 }
 
@@ -44,7 +44,7 @@ type prompt struct {
 	wrong string
 }
 
-// askOnce asks again after a wrong answer, and suggests that answer.
+// askOnce asks for an action's input again after a wrong answer, and suggests that answer.
 func askOnce(c *confirmation) (*prompt, bool) {
 	typed := c.action
 	typed.Text = ""
@@ -104,7 +104,7 @@ func (p *prompt) draw(a canvas.Area, l canvas.Look) {
 		}
 		return
 	}
-	in.Put(0, y+2, canvas.Faint, "enter goes on, esc leaves it")
+	in.Put(0, y+2, canvas.Faint, "enter continues, esc cancels")
 }
 
 // confirmation describes what an action will do, and asks to confirm it.
@@ -198,7 +198,7 @@ func (c *confirmation) lines(avail int) (text []string, how []canvas.Ink) {
 	}
 	switch {
 	case !c.made:
-		add(canvas.Faint, "finding out what will happen")
+		add(canvas.Faint, "checking what will happen")
 	case c.wrong != "":
 		add(canvas.Bad, c.wrong)
 	default:
@@ -216,7 +216,7 @@ func (c *confirmation) lines(avail int) (text []string, how []canvas.Ink) {
 // answers draws the keys that answer.
 func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	if !c.made || c.wrong != "" {
-		x := foot.Put(0, 0, canvas.Faint, "esc leaves it")
+		x := foot.Put(0, 0, canvas.Faint, "esc cancels")
 		c.buttons = []button{{foot.Part(0, 0, x, 1), "esc"}}
 		return
 	}
@@ -253,5 +253,5 @@ func (r *reading) draw(a canvas.Area, l canvas.Look) {
 	foot := r.scroll.Box(a, l, r.title, avail, len(lines), 2, func(line canvas.Area, at int) {
 		line.Put(0, 0, how, lines[at])
 	})
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key goes on")+2, 0, canvas.Faint, r.scroll.Rest(l))
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key continues")+2, 0, canvas.Faint, r.scroll.Rest(l))
 }

@@ -21,7 +21,7 @@ var colourCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 var update = flag.Bool("update", false, "rewrite the golden screens")
 
-// player plays keys on a model, and runs its commands at once.
+// player passes keys to a model, and runs its commands immediately.
 type player struct {
 	t       *testing.T
 	m       *model
@@ -32,7 +32,7 @@ type player struct {
 	hold    bool
 }
 
-// playing is a model over a source, that has been drawn once.
+// playing returns a player whose model shows a source and has been drawn once.
 func playing(t *testing.T, source Source, w, h int, options Options) *player {
 	t.Helper()
 	p := &player{t: t, now: when.Add(time.Hour)}
@@ -44,7 +44,7 @@ func playing(t *testing.T, source Source, w, h int, options Options) *player {
 	return p
 }
 
-// run runs a command, and those that follow from it.
+// run runs a command and those that follow from it.
 func (p *player) run(cmd tea.Cmd) {
 	p.t.Helper()
 	if cmd == nil {
@@ -77,7 +77,7 @@ func (p *player) send(msg tea.Msg) {
 	p.m.View()
 }
 
-// pass lets time pass.
+// pass advances time.
 func (p *player) pass(d time.Duration) *player {
 	p.t.Helper()
 	for ; d > 0; d -= restingTick {
@@ -88,7 +88,7 @@ func (p *player) pass(d time.Duration) *player {
 	return p
 }
 
-// keys presses keys, by their names; "'text" types a text.
+// keys presses keys, given by name; "'text" types text.
 func (p *player) keys(keys ...string) *player {
 	p.t.Helper()
 	for _, k := range keys {
@@ -101,7 +101,7 @@ func (p *player) keys(keys ...string) *player {
 	return p
 }
 
-// keyMsg is the message of a key.
+// keyMsg returns the message of a key.
 func keyMsg(name string) tea.KeyMsg {
 	for typ := tea.KeyType(-100); typ < 128; typ++ {
 		if k := (tea.KeyMsg{Type: typ}); k.String() == name && typ != tea.KeyRunes {
@@ -117,14 +117,14 @@ func (p *player) click(x, y int) *player {
 	return p
 }
 
-// text is the screen without its colours.
+// text returns the screen without its colours.
 func (p *player) text() string {
 	p.m.dirty = true
 	p.m.View()
 	return picture(p.m.cells)
 }
 
-// has fails unless the screen shows a text.
+// has fails unless the screen contains the text.
 func (p *player) has(texts ...string) *player {
 	p.t.Helper()
 	for _, text := range texts {
@@ -165,7 +165,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// scenes are the golden screens, each with the keys that lead to it.
+// scenes returns the golden screens, each with the keys that lead to it.
 var scenes = []struct {
 	name     string
 	playback bool
@@ -211,8 +211,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// A light background, a dark one and a terminal without colours differ in nothing
-// but the codes of the colours.
+// Screens for a light background, a dark one and a terminal without colours differ only in their
+// colour codes.
 func TestScreensInColour(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]Options{

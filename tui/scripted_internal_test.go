@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// when is the time of the scripted source.
+// when returns the time of the scripted source.
 var when = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // scripted is a Source whose answers are fixed.
@@ -87,7 +87,7 @@ func (s *scripted) events() {
 	}
 }
 
-// answer counts a question, and says whether there is an answer.
+// answer counts a request, and returns an error if it should fail.
 func (s *scripted) answer() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *scripted) Page(_ context.Context, q Query) (Page, error) {
 	return p, nil
 }
 
-// before is the page before a row; before the end if that is none.
+// before returns the page before row at; the last page if at is negative.
 func (s *scripted) before(all []Row, at int, q Query) (p Page) {
 	if at < 0 {
 		at = len(all)
@@ -145,7 +145,7 @@ func (s *scripted) before(all []Row, at int, q Query) (p Page) {
 	return p
 }
 
-// Activities are of each state what its executions have.
+// Activities returns an activity that fits the state of each execution.
 func (s *scripted) Activities(_ context.Context, ids []string) ([]Activity, error) {
 	if err := s.answer(); err != nil {
 		return nil, err

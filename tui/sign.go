@@ -2,7 +2,7 @@ package tui
 
 import "flunq.io/flunq/tui/canvas"
 
-// sign is the sign of a state. A state is never shown by colour alone.
+// sign is the symbol of a state. A state is never shown by colour alone.
 type sign struct {
 	glyph string
 	ink   canvas.Ink

@@ -112,7 +112,7 @@ type Service struct {
 	Alive, Busy  int
 	Lag, Pending int64
 	Workers      []Worker
-	Note         string // what could not be read
+	Note         string // a problem, such as a group that has not read yet
 }
 
 // Worker is one instance of a service.
@@ -200,7 +200,7 @@ type Execution struct {
 	Breaks   map[string]bool // the references of tasks with a breakpoint; nil: none can be set
 }
 
-// Document is the text of a workflow, and its tasks in order.
+// Document is the source of a workflow, and its tasks in order.
 type Document struct {
 	Name, Text string
 	Tasks      []Task
@@ -246,7 +246,7 @@ const (
 // Plan describes what an action would do.
 type Plan struct {
 	Lines  []string
-	Danger bool // the action loses something for good
+	Danger bool // the action loses something permanently
 }
 
 // Clock is the state of a Source's clock. It is zero if the source runs on real time.

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// The numbers of rows that are read at once, kept, and sorted.
+// The numbers of rows that are read in one request, kept, and sorted.
 const (
 	chunk     = 200
 	maxRows   = 1000
@@ -320,7 +320,7 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	t.Fit(len(t.rows))
 }
 
-// gather adds a page to the new read, and notes the position to continue from if it is
+// gather adds a page to the new read, and records the position to continue from if it is
 // incomplete.
 func (t *table) gather(r *request, p Page) {
 	t.pending, t.goOn = append(t.pending, p.Rows...), ""

@@ -205,7 +205,7 @@ func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 	}
 }
 
-// seldom is the interval from which on the status line offers the key that reads again.
+// seldom is the interval above which the status line offers the key that reads again.
 const seldom = 10 * time.Second
 
 // place describes the position of the cursor in the list.

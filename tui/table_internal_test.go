@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// many is a source with so many timers.
+// many is a source with this many timers.
 func many(n int) *scripted {
 	s := newScripted()
 	s.rows[Timers] = nil
@@ -20,7 +20,8 @@ func many(n int) *scripted {
 	return s
 }
 
-// A long table is gone through without holding it, there and back, and misses no row.
+// A long table can be scrolled to its end and back without keeping it in memory, and no row is
+// missed.
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	const n = 6000
@@ -62,7 +63,7 @@ func TestPaging(t *testing.T) {
 	check(0)
 }
 
-// The end of a table that is filtered or sorted is that of what is left over, or was read.
+// The end of a filtered table is its last match; that of a sorted table is the last loaded row.
 func TestEndOfPart(t *testing.T) {
 	t.Parallel()
 	p := playing(t, many(6000), 80, 24, Options{}).keys("3", "/", "'order-11", "enter", "G").has("order-1199", "111 of 111")
@@ -73,7 +74,7 @@ func TestEndOfPart(t *testing.T) {
 	p.keys("S", "S").has("1 of 6,000").keys("G", "k", "k").has("5,998 of 6,000", "order-5999")
 }
 
-// stingy is a source that looks at few rows for a page.
+// stingy is a source that examines few rows for a page.
 type stingy struct{ *scripted }
 
 func (s stingy) Page(ctx context.Context, q Query) (Page, error) {
@@ -84,8 +85,8 @@ func (s stingy) Page(ctx context.Context, q Query) (Page, error) {
 	return p, err
 }
 
-// What a filter leaves over of a long table is read again by itself, and only shown when
-// all of it is known.
+// The matches of a filter in a long table are reread automatically, and shown once the read is
+// complete.
 func TestReadTwice(t *testing.T) {
 	t.Parallel()
 	s := many(12_000)
@@ -94,7 +95,7 @@ func TestReadTwice(t *testing.T) {
 	s.rows[Timers] = s.rows[Timers][5000:]
 	p.pass(3*time.Second).has("1 of 10", "7,000 looked at")
 
-	// An answer that is only a part changes what it is about, and nothing else.
+	// A partial answer replaces only the rows that it covers.
 	r := table.refresh()
 	table.take(r, Page{Next: "500", Scanned: 500}, when)
 	p.has("1 of 10")
@@ -110,7 +111,7 @@ func TestReadTwice(t *testing.T) {
 	p.has("1 of 10", "7,000 looked at")
 }
 
-// The cursor stays on its row while rows come and go above it.
+// The cursor stays on its row while rows above it appear and disappear.
 func TestCursorStays(t *testing.T) {
 	t.Parallel()
 	s := many(50)
@@ -119,5 +120,5 @@ func TestCursorStays(t *testing.T) {
 	p.pass(6*time.Second).has("2 of 50", "»  ◔ in 3s")
 	s.rows[Timers] = nil
 	p.pass(6 * time.Second).has("no timers")
-	p.keys("j", "F").has("nothing is chosen")
+	p.keys("j", "F").has("nothing is selected")
 }

@@ -2,7 +2,7 @@ package tui
 
 import "testing"
 
-// An answer about the background is no text that was typed, whatever it comes with.
+// The answer about the background is never taken for typed text, whatever input surrounds it.
 func TestWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ read, text, partial, colour string }{

@@ -71,7 +71,7 @@ func (t *runTree) reset() {
 	t.changes++
 }
 
-// read sets the document. Tasks that only the history knows stay.
+// read sets the document. Tasks that occur only in the history stay.
 func (t *runTree) read(d *Document) {
 	if d == nil || t.tasks.of == d {
 		return
@@ -102,7 +102,7 @@ func (t *runTree) add(events []Event) {
 		}
 		t.join(run)
 		for up := at; up > 0; up = t.runs[up].parent() {
-			t.blame(up) // those around it may have begun again
+			t.blame(up) // the runs around it may have begun again
 		}
 	}
 }
@@ -192,8 +192,8 @@ func (l *taskList) inside(task int32) []int {
 	return l.at(task).Children
 }
 
-// find returns the task of a reference. One that is missing in the document is added to the
-// task around it.
+// find returns the task with a reference. It adds a task that the document lacks to the task
+// around it.
 func (l *taskList) find(ref string, around int32) int32 {
 	if at, ok := l.byRef[ref]; ok {
 		return at
@@ -226,7 +226,7 @@ func caught(task, around *Task) bool {
 	return strings.HasPrefix(task.Ref, around.Ref+"/catch/")
 }
 
-// recent is how many turns of a task may be under way.
+// recent is the maximum number of turns of a task that may be in progress.
 const recent = 8
 
 // join adds a new run to an existing or a new turn of the run around it.
@@ -287,7 +287,7 @@ func (t *taskTree) listRange(at, from, size int32, depth int16) {
 	}
 }
 
-// listOne lists a turn; if it is the only one, in the line of its task.
+// listOne lists a turn; the only turn of a task shares the task's line.
 func (t *taskTree) listOne(at, turn int32, depth int16) {
 	if t.full() {
 		return
@@ -305,7 +305,7 @@ func (t *taskTree) listOne(at, turn int32, depth int16) {
 	}
 }
 
-// listTurn lists the tasks of a turn in the order of the document, then those missing there.
+// listTurn lists the tasks of a turn in document order, then those that the document lacks.
 func (t *taskTree) listTurn(at, turn int32, depth int16) {
 	r := &t.runs[at]
 	runs := r.turns[turn].runs

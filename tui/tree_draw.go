@@ -9,10 +9,10 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// treeLook is what a tree shows beyond its own data.
+// treeLook is what a tree shows in addition to its own data.
 type treeLook struct {
 	top    Row               // the workflow
-	timers map[string]Row    // by the run of the task, as text
+	timers map[string]Row    // by the string form of the task run
 	child  func(string) bool // whether a run has an execution of its own
 	breaks map[string]bool   // the references of tasks with a breakpoint
 	now    time.Time
@@ -38,7 +38,7 @@ func (t *taskTree) draw(a canvas.Area, l canvas.Look, how treeLook) {
 	}
 }
 
-// scroll keeps the cursor inside a window of a height.
+// scroll keeps the cursor inside a window with this height.
 func (t *taskTree) scroll(height int) {
 	w := &t.window
 	w.height = max(1, height)
@@ -222,7 +222,7 @@ func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
 	return text
 }
 
-// timeOf tells how long something took, runs, or still has to wait.
+// timeOf returns how long something took, has been running, or still has to wait.
 func (t *runTree) timeOf(r *taskRun, how *treeLook) string {
 	if len(how.timers) > 0 && (r.State == Waiting || r.State == Retrying) {
 		// A timer may have been moved, which no event reports.
@@ -242,7 +242,7 @@ func (t *runTree) timeOf(r *taskRun, how *treeLook) string {
 	}
 }
 
-// lastedFor tells how long something took; on a virtual clock that is often no time.
+// lastedFor returns how long something took; on a virtual clock that is often no time.
 func lastedFor(began, ended time.Time) string {
 	if !ended.After(began) {
 		return "0s"
@@ -263,7 +263,7 @@ func (t *taskTree) turnedName(r *taskRun, task *Task) string {
 	return task.Name + " " + label
 }
 
-// turnName names a turn for people.
+// turnName names a turn for display.
 func (r *taskRun) turnName(at int) string {
 	turn, last := &r.turns[at], &r.turns[len(r.turns)-1]
 	index, attempt := history.Index(turn.iteration), history.Attempt(turn.attempt)
@@ -279,12 +279,12 @@ func (r *taskRun) turnName(at int) string {
 	return strings.TrimSpace(index + " " + attempt)
 }
 
-// turnCount tells how many turns there are, and how many failed.
+// turnCount describes how many turns there are, and how many failed.
 func (t *runTree) turnCount(r *taskRun) string {
 	return some(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
 }
 
-// turnWord returns what the turns of a task are called.
+// turnWord returns the word for the turns of a task.
 func (r *taskRun) turnWord() string {
 	switch last := &r.turns[len(r.turns)-1]; {
 	case last.iteration != "" && last.iteration[0] != 'r':

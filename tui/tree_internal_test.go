@@ -57,7 +57,7 @@ func shopStory() *story {
 	return s
 }
 
-// The tree shows what has run, what runs, and what is to come.
+// The tree shows finished, running and planned tasks.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	d := documentOf(shop)
@@ -82,8 +82,7 @@ func TestTree(t *testing.T) {
 	compare(t, "tree-filter", drawTree(fork, 90, 8, start.Add(2*time.Minute)))
 }
 
-// Laps after a jump back, nested loops, functions and executions that are retried
-// stand where they belong.
+// Visits after a jump back, nested loops, functions and retried executions are in their places.
 func TestTreeTurns(t *testing.T) {
 	t.Parallel()
 	d := documentOf(`
@@ -137,8 +136,8 @@ outer for a in .a
 	}
 }
 
-// The cursor stays on what it is on, however much comes before it, and goes to what
-// that is folded into.
+// The cursor stays on its line as lines are added before it, and moves to the line into which its
+// line is folded.
 func TestTreeCursor(t *testing.T) {
 	t.Parallel()
 	s := shopStory()
@@ -175,7 +174,7 @@ func drawLineOf(tree *taskTree) string {
 	return text.name
 }
 
-// A tree that has grown with its history is the one that a longer history makes at once.
+// A tree that has grown with its history equals the tree built from the whole history.
 func TestTreeGrows(t *testing.T) {
 	t.Parallel()
 	s := shopStory()
@@ -211,7 +210,7 @@ func loop(runs int) *story {
 	return s
 }
 
-// Of many turns there are few lines, and all can be reached.
+// Many turns take few lines, and all of them can be reached.
 func TestTreeOfManyTurns(t *testing.T) {
 	t.Parallel()
 	tree := treeOf(documentOf(shop), loop(54_322))
@@ -238,7 +237,7 @@ func BenchmarkTreeDraw(b *testing.B) {
 	tree := treeOf(documentOf(shop), loop(100_000))
 	c := canvas.New(80, 40)
 	for b.Loop() {
-		tree.changes++ // as if something had come
+		tree.changes++ // as if an event had arrived
 		tree.draw(c.All(), canvas.Look{}, treeLook{now: start})
 	}
 }

@@ -49,7 +49,7 @@ type treeWindow struct {
 	at                     treePlace // of the cursor
 }
 
-// fold tells how much is open.
+// fold says how much is open.
 type fold uint8
 
 const (
@@ -65,8 +65,8 @@ func (w *treeWindow) init() {
 // maxTreeLines is the maximum number of lines of a tree.
 const maxTreeLines = 20_000
 
-// arrange rebuilds the lines if something has changed. The cursor stays on its line, or moves to
-// the line that the former one is folded into.
+// arrange rebuilds the lines if something has changed. The cursor stays on its line, or moves to the
+// line into which that one was folded.
 func (t *taskTree) arrange() {
 	w := &t.window
 	if w.made != t.changes {
@@ -116,7 +116,7 @@ func (l *treeLine) covers(p treePlace) bool {
 	}
 }
 
-// outside returns what contains a place.
+// outside returns the place that contains a place.
 func (t *runTree) outside(p treePlace) (treePlace, bool) {
 	switch {
 	case p.run < 0 || int(p.run) >= len(t.runs) || p.kind == runPlace && p.run == 0:
@@ -320,7 +320,7 @@ func (t *taskTree) foldAll(how fold) {
 	t.arrange()
 }
 
-// setFollow lets the cursor follow what happens, or stops that.
+// setFollow makes the cursor follow new events, or stop following them.
 func (t *taskTree) setFollow(on bool) {
 	t.window.follow = on
 	t.window.at.run = -1

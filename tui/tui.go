@@ -27,9 +27,9 @@ type Options struct {
 
 	Every time.Duration  // polling interval of the overview
 	Zone  *time.Location // for times not shown in UTC; nil: the machine's
-	UTC   bool           // begin with times in UTC
+	UTC   bool           // show times in UTC at first
 	Open  string         // the first execution to show
-	Place string         // or a place, by the name of its command: "timers", "events"
+	Place string         // or the first place, by the name of its command: "timers", "events"
 
 	Input  io.Reader // nil: the terminal
 	Output io.Writer // nil: the terminal

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// A terminal's environment says what may be shown on it.
+// The environment of a terminal determines what it can show.
 func TestOptionsFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -45,7 +45,7 @@ func (empty) Overview(context.Context) (tui.Overview, error) {
 	return tui.Overview{Place: "nowhere"}, nil
 }
 
-// Run ends by a key or with its context.
+// Run ends when the user quits or its context ends.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

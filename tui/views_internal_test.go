@@ -9,8 +9,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// The timeline shows how far the time has come and where the timers are, and a place
-// on it is a time.
+// The timeline shows the current time and the timers, and each position on it is a time.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	c := Clock{
@@ -54,7 +53,7 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("the end of the bar is %v, want %v", move.To, c.End)
 	}
 
-	// Where all happens at one moment, it is a line of events.
+	// If everything happens at one moment, the timeline is a line of events.
 	c.End, c.At, c.Of = start, 9, 18
 	show(80, start)
 	if move, ok := line.at(line.from + (line.space-1)/2); !ok || move.Event < 8 || move.Event > 9 {
@@ -62,7 +61,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// The document shows what is chosen and what is at work.
+// The document marks the chosen and the running tasks.
 func TestDocumentView(t *testing.T) {
 	t.Parallel()
 	d := documentOf(shop)
@@ -89,7 +88,7 @@ func TestDocumentView(t *testing.T) {
 	}
 }
 
-// serve gives a history what it wants, as a source would.
+// serve gives a history the events that it requests, as a source would.
 func serve(v *historyView, s *historySource) {
 	for range 1000 {
 		after, lacks := v.want()
@@ -101,8 +100,7 @@ func serve(v *historyView, s *historySource) {
 	}
 }
 
-// However long a history is, a window over it is all that is held, and every event
-// can be reached.
+// However long a history is, only a window over it is kept, and every event can be reached.
 func TestHistoryPages(t *testing.T) {
 	t.Parallel()
 	s := &historySource{page: 300}
@@ -162,7 +160,7 @@ func TestHistoryPages(t *testing.T) {
 	check("not filtered", 12_346)
 }
 
-// A filter is looked for in events that come later, too.
+// A filter also applies to later events.
 func TestHistoryFilterFollows(t *testing.T) {
 	t.Parallel()
 	events := shopStory().events
@@ -205,8 +203,8 @@ func BenchmarkHistoryDraw(b *testing.B) {
 	}
 }
 
-// The timeline of an execution: work, waits, attempts, branches beside each other, now,
-// and weeks of waiting beside milliseconds, at the sizes it is made for.
+// The timeline of an execution shows work, waits, attempts, parallel branches, the present, and
+// weeks of waiting beside milliseconds, at each supported size.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	waits := shopStory()

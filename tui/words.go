@@ -10,13 +10,13 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// age formats a running duration in whole seconds.
+// age formats an elapsed time to the second.
 func age(d time.Duration) string { return history.Duration(d.Round(time.Second)) }
 
 // took formats a duration that has ended.
 func took(d time.Duration) string { return history.Duration(d) }
 
-// wait formats a remaining duration in whole seconds, rounded up.
+// wait formats a remaining time, rounded up to the second.
 func wait(d time.Duration) string {
 	return age((d + time.Second - time.Nanosecond).Truncate(time.Second))
 }
@@ -37,7 +37,7 @@ func countdown(now, at time.Time) string {
 }
 
 // due formats the time until a timer fires. A timer whose time has passed since it was read may
-// have fired: only the source can tell that it is late.
+// have fired: only the source knows whether it is late.
 func due(now time.Time, r Row) string {
 	if r.State != Overdue && !r.At.IsZero() && !now.Before(r.At) {
 		return "now"
@@ -65,7 +65,7 @@ func moment(now, at time.Time) string {
 	return at.Format("2006-01-02 15:04:05")
 }
 
-// zoned converts a text that is a time to the zone of now.
+// zoned converts a time given as text to the zone of now.
 func zoned(now time.Time, text string) string {
 	if now.Location() == time.UTC || !strings.HasSuffix(text, "Z") {
 		return text

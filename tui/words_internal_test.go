@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What was not late when it was read is not called late, however old that is.
+// A timer that was not late when it was read is not shown as late, however old the data is.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	for want, row := range map[string]Row{

@@ -1,5 +1,5 @@
-// Package workflows holds ready-to-run workflows to learn and copy from. Each
-// is NAME.yaml, with its input, mocks and expected output beside it.
+// Package workflows holds ready-to-run workflows to learn from and copy. Each is NAME.yaml, with
+// its input, mocks and expected output beside it.
 package workflows
 
 import (
@@ -16,23 +16,23 @@ import (
 //go:embed *.yaml *.json
 var files embed.FS
 
-// Example is a workflow with all that is needed to run it.
+// Example is a workflow with everything needed to run it.
 type Example struct {
 	Name     string
 	Summary  string            // one sentence
 	Document []byte            // the workflow
 	Mocks    []byte            // a mocks file, nil where none is needed
 	Input    []byte            // JSON, nil where none is needed
-	Output   []byte            // JSON: what a run with the mocks and the input gives
+	Output   []byte            // JSON: the output of a run with the mocks and the input
 	Test     []byte            // a test file
 	With     map[string][]byte // the documents of its child workflows, by file name
 }
 
-// Names lists the workflows in the order of the alphabet.
+// Names returns the names of the workflows, sorted.
 func Names() []string {
 	var names []string
 	for _, file := range fileNames() {
-		// What belongs to a workflow has a second part: NAME.mocks.yaml.
+		// Companion files have a second part in their names: NAME.mocks.yaml.
 		if name, ok := strings.CutSuffix(file, ".yaml"); ok && !strings.Contains(name, ".") {
 			names = append(names, name)
 		}
@@ -41,7 +41,7 @@ func Names() []string {
 	return names
 }
 
-// Load reads the workflow called name.
+// Load reads the workflow with this name.
 func Load(name string) (Example, error) {
 	names := Names()
 	if !slices.Contains(names, name) {
@@ -78,14 +78,14 @@ func Load(name string) (Example, error) {
 	return e, nil
 }
 
-// isChild says whether file is a workflow that the one called name runs.
+// isChild reports whether file is a child workflow of the workflow name.
 func isChild(file, name string) bool {
 	part, ok := strings.CutPrefix(file, name+".")
 	part, isYAML := strings.CutSuffix(part, ".yaml")
 	return ok && isYAML && part != "" && part != "mocks" && part != "test"
 }
 
-// summary is the first sentence of the comment at the head of a document.
+// summary returns the first sentence of the comment at the head of a document.
 func summary(document string) string {
 	var text []string
 	for line := range strings.Lines(document) {
@@ -114,7 +114,7 @@ func fileNames() []string {
 	return names
 }
 
-// hint names the workflow that may have been meant by a wrong name.
+// hint suggests a similar name, or else lists all names.
 func hint(name string, names []string) string {
 	if found := spelling.Word(name, names); found != "" {
 		return fmt.Sprintf("did you mean %q?", found)

@@ -40,13 +40,13 @@ func TestExamplesAreComplete(t *testing.T) {
 			t.Error(err)
 		}
 		if !json.Valid(e.Output) || e.Input != nil && !json.Valid(e.Input) {
-			t.Errorf("%s: input or output is no JSON", name)
+			t.Errorf("%s: input or output is not JSON", name)
 		}
 		checkRunLine(t, e)
 	}
 }
 
-// checkRunLine says whether the command in the head comment names the files that are there.
+// checkRunLine checks that the command in the head comment names the files that exist.
 func checkRunLine(t *testing.T, e workflows.Example) {
 	t.Helper()
 	want := "# Run it: flunq run workflows/" + e.Name + ".yaml"
@@ -57,11 +57,11 @@ func checkRunLine(t *testing.T, e workflows.Example) {
 		t.Errorf("%s: no line %q", e.Name, want)
 	}
 	if !strings.Contains(string(e.Document), "\n  namespace: examples\n  name: "+e.Name+"\n") {
-		t.Errorf("%s: the document's name is another", e.Name)
+		t.Errorf("%s: the document has a different name", e.Name)
 	}
 }
 
-// Each document, children too, is valid by the specification's own schema.
+// Each document, including child workflows, is valid by the specification's own schema.
 func TestExamplesAreValid(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("FLUNQ_SPEC")
@@ -70,7 +70,7 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 	src, err := os.ReadFile(filepath.Join(folder, "schema", "workflow-v1.0.3.yaml"))
 	if err != nil {
-		t.Skipf("SKIPPED: the specification is not here (set FLUNQ_SPEC): %v", err)
+		t.Skipf("SKIPPED: the specification was not found (set FLUNQ_SPEC): %v", err)
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseRegexpEngine(withoutLookahead)
@@ -97,12 +97,12 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// withoutLookahead compiles the schema's patterns with the parts that Go lacks left out.
+// withoutLookahead compiles a pattern of the schema without lookahead, which Go lacks.
 func withoutLookahead(pattern string) (jsonschema.Regexp, error) {
 	return regexp.Compile(strings.NewReplacer(`(?!$)`, "", `(?=\d)`, "").Replace(pattern))
 }
 
-// data reads YAML into the values that JSON would give.
+// data decodes YAML to the types of decoded JSON.
 func data(t *testing.T, src []byte) any {
 	t.Helper()
 	var v any

@@ -1,5 +1,5 @@
-// Package bench measures the rates of the engine on a Redis and compares them with the
-// rates of bare commands on the same Redis.
+// Package bench measures the rates of the engine on a Redis and compares them with the rates
+// of bare commands on the same Redis.
 package bench
 
 import (
@@ -17,7 +17,7 @@ import (
 // Options select what is measured and where.
 type Options struct {
 	URL       string         // of the Redis
-	Own       bool           // nothing else uses the Redis: it is flushed between scenarios
+	Own       bool           // only the bench uses this Redis: it is flushed between scenarios
 	Only      []string       // names of scenarios; empty: all
 	Duration  time.Duration  // of each measurement, approximately
 	Quick     bool           // small numbers, to check that the bench works
@@ -25,7 +25,7 @@ type Options struct {
 	Processes int            // processes that run the services; 0: this one
 	Engine    engine.Options // of the services, except names and tenants
 	Command   []string       // starts a process that calls RunServices
-	Kafka     []string       // brokers to which the scheduler fires, too; it creates a topic
+	Kafka     []string       // brokers to which the scheduler also fires; it creates a topic
 	Profiles  string         // folder for profiles of this process; "": none
 	Log       *slog.Logger   // of the services
 
@@ -51,12 +51,12 @@ type Scenario struct {
 // Scenarios returns all scenarios in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"register", "timers, from their events into the set", func(ctx context.Context, s *scenarioRun) error { return timers{s}.register(ctx) }},
-		{"fire", "timers, from the set into their events, and how late", func(ctx context.Context, s *scenarioRun) error { return timers{s}.fire(ctx) }},
+		{"register", "timers: from their events to the set", func(ctx context.Context, s *scenarioRun) error { return timers{s}.register(ctx) }},
+		{"fire", "timers: from the set to their events, and lateness", func(ctx context.Context, s *scenarioRun) error { return timers{s}.fire(ctx) }},
 		{"steps", "workflows of tasks that do nothing", func(ctx context.Context, s *scenarioRun) error { return workflows{s}.steps(ctx) }},
 		{"latency", "from the start of a workflow of one task to its end", func(ctx context.Context, s *scenarioRun) error { return latency{s}.measure(ctx) }},
 		{"http", "workflows of one call to a server of this process", func(ctx context.Context, s *scenarioRun) error { return workflows{s}.http(ctx) }},
-		{"idle", "what waiting for timers costs", func(ctx context.Context, s *scenarioRun) error { return idle{s}.measure(ctx) }},
+		{"idle", "cost of waiting for timers", func(ctx context.Context, s *scenarioRun) error { return idle{s}.measure(ctx) }},
 		{"memory", "bytes in Redis", func(ctx context.Context, s *scenarioRun) error { return memory{s}.measure(ctx) }},
 		{"scheduler", "events scheduled over gRPC and fired, on the bench's own Redis", func(ctx context.Context, s *scenarioRun) error { return scheduling{s}.measure(ctx) }},
 		{"sim", "simulated workflows, and seeds of the simulator", func(ctx context.Context, s *scenarioRun) error { return simulator{s}.measure(ctx) }},
@@ -117,7 +117,7 @@ func (s *scenarioRun) run(ctx context.Context, sc Scenario) (err error) {
 // tidyTime is the maximum time of removing the data of a scenario.
 const tidyTime = time.Minute
 
-// size returns the number usual, or quick with Quick.
+// size returns usual, or quick with Options.Quick.
 func (o Options) size(usual, quick int) int {
 	if o.Quick {
 		return quick

@@ -67,7 +67,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The keys of the scheduler have no tenant, so a Redis of others is left alone.
+// The keys of the scheduler have no tenant, so a shared Redis is left alone.
 func TestSchedulerOfOthers(t *testing.T) {
 	t.Parallel()
 	server := own(t)

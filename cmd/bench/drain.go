@@ -69,7 +69,7 @@ func (s *scenarioRun) drainBacklog(ctx context.Context, d drain, n int) (got dra
 	before := s.read(ctx, c)
 	c.begin()
 	done, took, err := s.await(ctx, d.measuring, n, func(ctx context.Context) (int, error) { return d.count(ctx, n) })
-	// An interrupted measurement has a result too.
+	// An interrupted measurement also has a result.
 	after := s.read(context.WithoutCancel(ctx), c)
 	return drainResult{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
 }

@@ -11,7 +11,8 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// With brokers, firing to Kafka is measured beside bare loops; the topic is gone afterwards.
+// With brokers, firing to Kafka is measured and compared with bare loops; the topic is deleted
+// afterwards.
 func TestKafka(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))

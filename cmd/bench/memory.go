@@ -13,7 +13,7 @@ import (
 // memory measures how many bytes of Redis a timer, an event and an execution take.
 type memory struct{ *scenarioRun }
 
-// measure measures the bytes per item and the size of its text.
+// measure measures the bytes per item and the size of its content.
 func (m memory) measure(ctx context.Context) error {
 	if !m.read(ctx, nil).known {
 		m.add(Result{Name: "not reported by this Redis", Unit: "bytes"})
@@ -27,7 +27,7 @@ func (m memory) measure(ctx context.Context) error {
 	return nil
 }
 
-// grown returns by how many bytes do increases the memory of Redis.
+// grown returns the number of bytes by which do increases the memory of Redis.
 func (m memory) grown(ctx context.Context, do func() error) (float64, error) {
 	if err := m.fresh(ctx); err != nil {
 		return 0, err
@@ -95,7 +95,7 @@ func (m memory) ofExecutions(ctx context.Context) error {
 	return nil
 }
 
-// written returns the size of the fields and the history of an execution as text.
+// written returns the size in bytes of the fields and the history of an execution.
 func (m memory) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
 	keys := m.store.Keys()

@@ -54,8 +54,8 @@ type counters struct {
 	serviceCPU time.Duration      // CPU time of the processes of the services
 }
 
-// read reads the counters, on a cluster those of all masters together. A Redis that does not report
-// them is no error.
+// read reads the counters; on a cluster, the sum over all masters. It is not an error if Redis does
+// not report them.
 func (s *scenarioRun) read(ctx context.Context, c *services) counters {
 	var r counters
 	var memory runtime.MemStats

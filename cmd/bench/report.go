@@ -104,8 +104,8 @@ func (r Result) Figure() float64 {
 	}
 }
 
-// beside sets the limit and the ratio: for rates the figure divided by the limit, for
-// times, sizes and costs the limit divided by the figure.
+// beside returns the result with the limit and the ratio: for rates the figure divided by the
+// limit, for times, sizes and costs the limit divided by the figure.
 func (r Result) beside(limit float64, of string) Result {
 	r.Limit, r.LimitOf = limit, of
 	switch figure := r.Figure(); {
@@ -133,7 +133,7 @@ func head(ctx context.Context, rdb wire.Redis, opts Options) Head {
 	if opts.Own {
 		h.Settled.Server = "own"
 	}
-	// A Redis that does not report its version can be measured too.
+	// A Redis that does not report its version can also be measured.
 	if server, err := store.New(rdb, store.Options{}).Server(ctx); err == nil {
 		h.Redis, h.Settled.AppendOnly = server.Version, server.AppendOnly
 	}

@@ -21,10 +21,10 @@ import (
 // scheduling measures the scheduler, whose events and settings are those of its deployments.
 type scheduling struct{ *scenarioRun }
 
-// measure measures requests, firing, lateness, and what pending events cost.
+// measure measures requests, firing, lateness, and the cost of pending events.
 func (s scheduling) measure(ctx context.Context) error {
 	if !s.opts.Own {
-		s.add(Result{Name: "not measured on a Redis of others, whose events it would fire", Unit: "events/s"})
+		s.add(Result{Name: "not measured on a shared Redis: it would fire others' events", Unit: "events/s"})
 		return nil
 	}
 	steps := []func(context.Context) error{s.requests, s.fire, s.fireToKafka, s.late, s.bytes, s.pending}
@@ -105,7 +105,7 @@ func (s scheduling) schedule(ctx context.Context, n int, due func(int) time.Time
 	return s.scheduleFrom(ctx, 0, n, due)
 }
 
-// scheduleFrom stores n events, from the one with the number first on.
+// scheduleFrom stores n events, numbered from first.
 func (s scheduling) scheduleFrom(ctx context.Context, first, n int, due func(int) time.Time) error {
 	ledger := agenda.NewLedger(wire.NewClient(s.rdb, nil), agenda.Defaults())
 	if err := ledger.SetPartitions(ctx, 0, scheduler.DefaultOptions().Partitions); err != nil {
@@ -150,7 +150,7 @@ func (s scheduling) overdue(ctx context.Context, n int) error {
 	return s.schedule(ctx, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) })
 }
 
-// fired counts the events of the stream.
+// fired counts the events in the stream.
 func (s scheduling) fired(ctx context.Context, _ int) (int, error) {
 	n, err := s.rdb.XLen(ctx, agenda.StreamKey(s.rdb, schedulerTopic)).Result()
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 // rawPartitions is the number of partitions, each with one loop.
 const rawPartitions = 4
 
-// rawClaimScript claims due events. KEYS: the ids by due time, those by lease, and what the
-// keys of records begin with. ARGV: how many, and the lease in milliseconds. It returns when
+// rawClaimScript claims due events. KEYS: the ids by due time, those by lease, and the key
+// prefix of records. ARGV: how many, and the lease in milliseconds. It returns when
 // the next event is due, the ids and the records.
 //
 //nolint:gochecknoglobals // see rawFireScript
@@ -44,8 +44,8 @@ end
 return {redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or '', ids, records}
 `)
 
-// rawFinishScript finishes events. KEYS: the ids by lease, and what the keys of records begin
-// with. ARGV: the time in milliseconds when they expire, then the ids.
+// rawFinishScript finishes events. KEYS: the ids by lease, and the key prefix of records.
+// ARGV: the time in milliseconds when they expire, then the ids.
 //
 //nolint:gochecknoglobals // see rawFireScript
 var rawFinishScript = redis.NewScript(`
@@ -152,7 +152,7 @@ func (l limits) rawAppend(ctx context.Context, events []rawEvent) error {
 	return err //nolint:wrapcheck // the caller adds the context
 }
 
-// rawServices runs the loops in the place of services.
+// rawServices runs the loops instead of services.
 func (l limits) rawServices(ctx context.Context) (*services, error) {
 	c := &services{}
 	c.runs(ctx, func(ctx context.Context) error {

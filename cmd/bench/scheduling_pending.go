@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// bytes measures what ids in the index and events take in Redis.
+// bytes measures how much memory ids in the index, and events, take in Redis.
 func (s scheduling) bytes(ctx context.Context) error {
 	m := memory(s)
 	if !m.read(ctx, nil).known {
@@ -40,8 +40,8 @@ func (s scheduling) bytes(ctx context.Context) error {
 	return nil
 }
 
-// spread returns times that are spread over a span in no order, the first ones one minute from
-// now.
+// spread returns times that are spread over a span in no particular order, the earliest one
+// minute from now.
 func spread(n int, span time.Duration) func(int) time.Time {
 	first := time.Now().Add(time.Minute)
 	const step = 2_654_435_761 // far apart, and without a common divisor with most n

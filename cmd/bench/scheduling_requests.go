@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/engine/scheduler/server"
 )
 
-// callers schedule events over gRPC, each with one request after the other.
+// callers schedule events over gRPC, each sending one request after another.
 type callers struct {
 	name string
 	n    int

@@ -14,8 +14,8 @@ const batch = 100
 // timers measures how fast timers are registered and fired, and how late they are.
 type timers struct{ *scenarioRun }
 
-// register measures timers from their events to the set. One limit is the last step, the
-// other one all steps in sequence.
+// register measures timers from their events to the set. One limit is the last step alone, the
+// other is all steps in sequence.
 func (t timers) register(ctx context.Context) error {
 	due := time.Now().Add(24 * time.Hour)
 	n := t.opts.size(20_000, 300)

@@ -140,7 +140,7 @@ func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drainRes
 	})
 }
 
-// starters is how many executions are started concurrently.
+// starters is the number of concurrent starts.
 const starters = 32
 
 // start registers a workflow and starts n executions of it.

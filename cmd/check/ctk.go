@@ -112,8 +112,8 @@ type featureRow struct {
 	passed, all map[string]int
 }
 
-// conformanceTable shows how many scenarios of each feature pass in each version, and on stderr
-// why the others do not.
+// conformanceTable prints how many scenarios of each feature pass in each version, and to stderr
+// why the others fail.
 func conformanceTable(sh *cli.Shell, results []scenarioResult) {
 	table := cli.List[featureRow]{Columns: []cli.Column[featureRow]{
 		{Title: "FEATURE", Text: func(r featureRow) string { return r.feature }},

@@ -56,7 +56,7 @@ document is invalid, 2 if there are no tests.`,
 	t.format = cli.OutputFlag(c, "text", "json", "jsonl")
 	f := c.Flags()
 	f.StringVar(&t.only, "run", "", "run only cases whose name matches `PATTERN`, a regular expression")
-	f.IntVar(&t.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` cases at once")
+	f.IntVar(&t.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` cases in parallel")
 	f.BoolVar(&t.failFast, "fail-fast", false, "stop at the first case that fails")
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show every case with its timeline")
 	f.BoolVar(&t.update, "update", false, "write the actual results into the expectations")

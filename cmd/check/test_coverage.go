@@ -140,7 +140,7 @@ func (b *batch) coverageHTML(w io.Writer, _ bool) error {
 			h.H1(g.Textf("Coverage: %.1f %%, %d of %d", total, reached, all)),
 			h.P(h.Class("key"),
 				h.Span(h.Class("hit"), g.Text("reached")), h.Span(h.Class("part"), g.Text("reached in part")), h.Span(h.Class("miss"), g.Text("not reached")),
-				g.Text(" The number beside a line is how often it was reached; point at a line for details.")),
+				g.Text(" The number beside a line is how many times it was reached; point at a line for details.")),
 			h.Table(h.Class("all"),
 				h.Tr(h.Th(g.Text("document")), h.Th(g.Text("workflow")), h.Th(), h.Th(g.Text("reached"))),
 				rows),

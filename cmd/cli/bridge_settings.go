@@ -60,31 +60,31 @@ func defaultBridge() BridgeSettings {
 // table binds each setting to its field of b.
 func (b *BridgeSettings) table() []setting {
 	return []setting{
-		{"BRIDGE_EVENTS", nil, word(&b.Events, bothEvents, lifecycleEvents, emittedEvents, allEvents), "which events the bridge publishes: lifecycle (of workflows and tasks, as in the specification; workers need the same setting), emitted (by workflows and 'flunq emit'), both, or all, which programs outside that perform tasks need"},
-		{"BRIDGE_BATCH", nil, whole(&b.Batch, 1, 1000), "events of a tenant that the bridge reads at once"},
-		{"KAFKA_TOPIC", nil, text(&b.Kafka.publish), "topic of Kafka that the events of a tenant go to"},
-		{"KAFKA_LISTEN", nil, list(&b.Kafka.listen), "topics of Kafka whose records become events, separated by commas; none: no topics"},
-		{"KAFKA_LISTEN_TYPE", nil, text(&b.Kafka.plain), "type of the events of records that are no CloudEvents (default: they are dead-lettered)"},
-		{"KAFKA_TRUSTED", nil, list(&b.Kafka.trusted), "those of KAFKA_LISTEN whose records may be events of the engine, such as results of tasks"},
-		{"KAFKA_START", nil, list(&b.Kafka.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
-		{"KAFKA_GROUP", nil, text(&b.Group), "consumer group whose offsets say how far KAFKA_LISTEN is read"},
+		{"BRIDGE_EVENTS", nil, word(&b.Events, bothEvents, lifecycleEvents, emittedEvents, allEvents), "which events the bridge publishes: lifecycle (of workflows and tasks, as in the specification; workers need the same setting), emitted (by workflows and 'flunq emit'), both, or all, which external executors need"},
+		{"BRIDGE_BATCH", nil, whole(&b.Batch, 1, 1000), "events of a tenant that the bridge reads in one batch"},
+		{"KAFKA_TOPIC", nil, text(&b.Kafka.publish), "Kafka topic that a tenant's events are published to"},
+		{"KAFKA_LISTEN", nil, list(&b.Kafka.listen), "comma-separated list of Kafka topics whose records become events; none: no topics"},
+		{"KAFKA_LISTEN_TYPE", nil, text(&b.Kafka.plain), "event type for records that are not CloudEvents (default: they are dead-lettered)"},
+		{"KAFKA_TRUSTED", nil, list(&b.Kafka.trusted), "topics of KAFKA_LISTEN whose records may be events of the engine, such as task results"},
+		{"KAFKA_START", nil, list(&b.Kafka.start), "comma-separated list of workflows that events start: TYPE=NAME or TYPE=NAME:VERSION"},
+		{"KAFKA_GROUP", nil, text(&b.Group), "consumer group whose offsets record how far KAFKA_LISTEN has been read"},
 		{"KAFKA_MODE", nil, word(&b.Kafka.mode, "binary", structured), "content mode of CloudEvents in Kafka: binary or structured"},
-		{"KAFKA_CREATE_TOPICS", nil, truth(&b.Create), "create topics that are missing, with KAFKA_PARTITIONS and KAFKA_REPLICATION"},
-		{"NATS_URL", nil, secretURL(&b.Server.URL), "addresses of NATS, separated by commas"},
-		{"NATS_CREDS", nil, text(&b.Server.Creds), "file of the credentials for NATS"},
-		{"NATS_TLS_CA", nil, text(&b.Server.CA), "file of the CA of NATS (default: that of the system)"},
-		{"NATS_TLS_CERT", nil, text(&b.Server.Cert), "file of the certificate for NATS"},
-		{"NATS_TLS_KEY", nil, text(&b.Server.Key), "file of its key"},
-		{"NATS_STREAM", nil, text(&b.Server.Stream), "JetStream stream of the subjects"},
+		{"KAFKA_CREATE_TOPICS", nil, truth(&b.Create), "create missing topics, with KAFKA_PARTITIONS and KAFKA_REPLICATION"},
+		{"NATS_URL", nil, secretURL(&b.Server.URL), "comma-separated list of addresses of NATS servers"},
+		{"NATS_CREDS", nil, text(&b.Server.Creds), "credentials file for NATS"},
+		{"NATS_TLS_CA", nil, text(&b.Server.CA), "CA certificate file for NATS (default: the system's CAs)"},
+		{"NATS_TLS_CERT", nil, text(&b.Server.Cert), "client certificate file for NATS"},
+		{"NATS_TLS_KEY", nil, text(&b.Server.Key), "key file of the client certificate for NATS"},
+		{"NATS_STREAM", nil, text(&b.Server.Stream), "JetStream stream that holds the subjects"},
 		{"NATS_CREATE_STREAM", nil, truth(&b.Server.Create), "create the stream if it is missing, with the subjects " + nats.Subjects},
-		{"NATS_MAX_AGE", nil, keeping(&b.Server.MaxAge), "how long the stream that NATS_CREATE_STREAM makes keeps messages, read or not; 0: for ever"},
+		{"NATS_MAX_AGE", nil, keeping(&b.Server.MaxAge), "how long the stream that NATS_CREATE_STREAM creates keeps messages, read or not; 0: forever"},
 		{"NATS_MAX_BYTES", nil, whole(&b.Server.MaxBytes, 0, 1<<50), "size of that stream above which the oldest messages are removed; 0: no limit"},
 		{"NATS_MODE", nil, word(&b.NATS.mode, "binary", structured), "content mode of CloudEvents in NATS (default: KAFKA_MODE)"},
-		{"NATS_SUBJECT", nil, text(&b.NATS.publish), "subject of NATS that the events of a tenant go to; their type is its end"},
-		{"NATS_LISTEN", nil, list(&b.NATS.listen), "subjects of NATS whose messages become events, separated by commas; none: no subjects"},
-		{"NATS_LISTEN_TYPE", nil, text(&b.NATS.plain), "type of the events of messages that are no CloudEvents (default: they are dead-lettered)"},
-		{"NATS_TRUSTED", nil, list(&b.NATS.trusted), "those of NATS_LISTEN whose messages may be events of the engine, such as results of tasks"},
-		{"NATS_START", nil, list(&b.NATS.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
+		{"NATS_SUBJECT", nil, text(&b.NATS.publish), "NATS subject that a tenant's events are published to; the event type is appended"},
+		{"NATS_LISTEN", nil, list(&b.NATS.listen), "comma-separated list of NATS subjects whose messages become events; none: no subjects"},
+		{"NATS_LISTEN_TYPE", nil, text(&b.NATS.plain), "event type for messages that are not CloudEvents (default: they are dead-lettered)"},
+		{"NATS_TRUSTED", nil, list(&b.NATS.trusted), "subjects of NATS_LISTEN whose messages may be events of the engine, such as task results"},
+		{"NATS_START", nil, list(&b.NATS.start), "comma-separated list of workflows that events start: TYPE=NAME or TYPE=NAME:VERSION"},
 	}
 }
 
@@ -109,8 +109,8 @@ func (s *Settings) topics() topics {
 	return s.Bridge.Kafka
 }
 
-// BridgeOptions returns the options of the bridge, without sink and source. The tenant is that of
-// topics without {tenant}.
+// BridgeOptions returns the options of the bridge, without sink and source. Topics without {tenant}
+// belong to tenant.
 func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	t := s.topics()
 	o := bridge.Options{
@@ -136,12 +136,12 @@ func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	return o, errors.Join(append(errs, o.Check())...)
 }
 
-// Exchange returns how the bridge uses Kafka.
+// Exchange returns the options with which the bridge uses Kafka.
 func (s Settings) Exchange() kafka.Exchange {
 	return kafka.Exchange{Options: s.Scheduler.Kafka, Group: s.Bridge.Group, Create: s.Bridge.Create}
 }
 
-// checkBridge returns what is wrong with the settings of the bridge, if there is one.
+// checkBridge returns an error if there is a bridge and its settings are invalid.
 func (s *Settings) checkBridge() error {
 	if s.StreamType == InRedis {
 		return nil

@@ -17,7 +17,7 @@ import (
 
 // ConfigKey is a key of the configuration file that a command may change.
 type ConfigKey struct {
-	Context  string // that the key belongs to, if it does to one
+	Context  string // the context that the key belongs to; "" if none
 	Variable string // of the environment, which takes precedence over the key
 
 	path   []string
@@ -84,7 +84,7 @@ func (c *configFile) globalKey(name string) (ConfigKey, error) {
 	return key, nil
 }
 
-// Set sets a key and keeps the rest of the file. It returns the value as it may be shown.
+// Set sets a key and keeps the rest of the file. It returns the value with secrets redacted.
 func (c *configFile) Set(key ConfigKey, value string) (shown string, err error) {
 	if shown, err = key.check(value); err != nil {
 		return "", Fail(ExitMisuse, err)
@@ -98,7 +98,7 @@ func (c *configFile) Unset(key ConfigKey) (bool, error) {
 	return had || key.others != nil, c.change(append(key.others, key.path), nil, "")
 }
 
-// Remove removes a context. If it is the chosen one, none is chosen any more.
+// Remove removes a context. If it was the chosen one, no context is chosen afterwards.
 func (c *configFile) Remove(context string) error {
 	if _, err := c.Context(context, "config rm"); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *configFile) Remove(context string) error {
 }
 
 // change removes some paths of the file and sets another one, line by line, so that comments
-// and layout stay. The file is only written if that has changed these paths and no others.
+// and layout stay. It writes the file only if exactly these paths have changed.
 func (c *configFile) change(gone [][]string, path []string, value string) error {
 	text, want := c.source, flat(c.root)
 	for _, one := range gone {
@@ -160,8 +160,8 @@ func flat(n *yaml.Node) map[string]string {
 	return all
 }
 
-// editLines sets the value at a path of keys, or removes it. It returns text that means
-// something else if the path is not written in lines of its own.
+// editLines sets the value at a path of keys, or removes it. If the path does not have lines of
+// its own, the result is wrong, and the caller must detect that.
 func editLines(text string, path []string, value string, remove bool) string {
 	root, err := configRoot(text)
 	if err != nil {

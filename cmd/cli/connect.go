@@ -26,7 +26,7 @@ type Target struct {
 	Sh                   *Shell
 	url, Tenant, context string // from the flags; empty: from the environment or the configuration
 
-	Scheduler *SchedulerFile // names a Redis too; may be nil
+	Scheduler *SchedulerFile // may also name a Redis; may be nil
 }
 
 // TargetFlags adds the flags that select the engine.
@@ -103,7 +103,7 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 	}
 }
 
-// RunAt is Run for a command that needs the time of Redis' clock, which timers and ages refer to.
+// RunAt is like Run, and also passes the time by Redis' clock, by which timers and ages are counted.
 func (t *Target) RunAt(run func(ctx context.Context, r *Remote, now time.Time, args []string) error) func(*cobra.Command, []string) error {
 	return t.Run(func(ctx context.Context, r *Remote, args []string) error {
 		now, err := r.Store.Now(ctx)
@@ -127,7 +127,7 @@ func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	return rdb, nil
 }
 
-// Pause waits for a while. It returns an error if ctx ends before.
+// Pause waits for d. It returns an error if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

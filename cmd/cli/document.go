@@ -72,7 +72,7 @@ func ReadWorkflow(ctx context.Context, sh *Shell, file string) ([]byte, error) {
 	return text, err
 }
 
-// checkWorkflow returns an error if a file is certainly a test file, a mocks file or a
+// checkWorkflow returns an error if a file is recognizably a test file, a mocks file or a
 // recording.
 func checkWorkflow(name string, text []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`{"record":"header"`)) {
@@ -184,8 +184,8 @@ func FilesIn(folder string, wanted func(path string) (bool, error)) (files []str
 	return files, err
 }
 
-// EachWorkflow reads the workflow documents that arguments stand for. It reports those that cannot
-// be read, and goes on with the others; the error then only has an exit code.
+// EachWorkflow calls do with each workflow document that the arguments stand for. It reports those
+// that cannot be read and continues with the others; the error then has only an exit code.
 func EachWorkflow(ctx context.Context, sh *Shell, args []string, do func(name string, source []byte)) (unread error) {
 	skip := func(err error) {
 		sh.Report(err)
@@ -224,7 +224,7 @@ func isDocument(path string) (bool, error) {
 		return false, nil
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return false, nil //nolint:nilerr // a dangling link is no document
+		return false, nil //nolint:nilerr // a dangling link is not a document
 	}
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -425,7 +425,7 @@ func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file
 		if _, ok := given[use.Name]; ok {
 			continue
 		}
-		m := yaml.Mistake{Pos: use.Pos, File: cmp.Or(name, def.ID()), Message: fmt.Sprintf("there is no secret %q", use.Name)}
+		m := yaml.Mistake{Pos: use.Pos, File: cmp.Or(name, def.ID()), Message: fmt.Sprintf("unknown secret %q", use.Name)}
 		known := slices.Sorted(maps.Keys(given))
 		switch guess := spelling.Word(use.Name, known); {
 		case file == "":

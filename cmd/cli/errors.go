@@ -40,8 +40,8 @@ func Misusef(format string, args ...any) error {
 	return Fail(ExitMisuse, fmt.Errorf(format, args...))
 }
 
-// Interrupted gives an error that an interrupt has caused the exit code for interrupts.
-// Other errors keep theirs.
+// Interrupted attaches the exit code for interrupts to an error that an interrupt has caused.
+// Other errors keep their exit codes.
 func Interrupted(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return Fail(ExitInterrupted, errors.New("interrupted"))
@@ -72,7 +72,7 @@ func FlagMisuse(c *cobra.Command, err error) error {
 	case errors.As(err, &bare):
 		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
 	case errors.As(err, &bad) && errors.As(bad, new(*strconv.NumError)):
-		text = fmt.Sprintf("--%s %q: want a whole number", bad.GetFlag().Name, bad.GetValue())
+		text = fmt.Sprintf("--%s %q: want an integer", bad.GetFlag().Name, bad.GetValue())
 	case errors.As(err, &bad):
 		text = fmt.Sprintf("--%s %q: %v", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
 	}
@@ -97,8 +97,8 @@ func Group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// KnownCommand refuses the arguments of a command that only has subcommands: they were meant as
-// one.
+// KnownCommand rejects the arguments of a command that only has subcommands, as an unknown
+// subcommand.
 func KnownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -150,7 +150,7 @@ func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, er
 	return StoredDocument(x.Workflow, text), nil
 }
 
-// CompleteExecutions completes the ids of the newest executions. If statuses are given,
+// CompleteExecutions completes the ids of the newest executions. If statuses are given, it offers
 // only executions with one of them.
 func CompleteExecutions(t *Target, statuses ...string) cobra.CompletionFunc {
 	return Complete(t, func(ctx context.Context, r *Remote) (ids []string, err error) {

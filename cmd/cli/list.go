@@ -28,8 +28,8 @@ func ListFlag(c *cobra.Command) *Choice {
 // List prints rows in all formats of ListFlag, and as text.
 type List[T any] struct {
 	Columns []Column[T]
-	Line    func(T) string // of a text; "" for a row that has none
-	ID      func(T) string // likewise
+	Line    func(T) string // a row as text; "" to omit the row
+	ID      func(T) string // a row's id; "" to omit the row
 	Empty   string         // printed to stderr if a table has no rows
 }
 

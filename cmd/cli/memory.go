@@ -21,7 +21,7 @@ const (
 	servingHeadroom = 192 << 20
 )
 
-// spareProcessors is how many goroutines may run at once beyond the number of processors.
+// spareProcessors is how many goroutines may run concurrently beyond the number of processors.
 const spareProcessors = 4
 
 // TuneForServing tunes the Go runtime for a process that runs services until ctx ends. GOGC,
@@ -59,8 +59,8 @@ func (sh *Shell) TuneForSimulations(ctx context.Context) {
 	}
 }
 
-// bound adapts the memory limit to the live heap until ctx ends: times the live heap, at
-// least little and at most headroom beyond the live heap.
+// bound adapts the memory limit to the live heap until ctx ends: the limit is the live heap
+// multiplied by times, but at least little, and at most headroom above the live heap.
 func bound(ctx context.Context, little, times, headroom int64) {
 	debug.SetMemoryLimit(little)
 	defer debug.SetMemoryLimit(math.MaxInt64) // as before: the environment sets no limit

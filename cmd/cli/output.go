@@ -62,7 +62,7 @@ func CompleteFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) 
 	}
 }
 
-// limit is a number of rows, 0 for all.
+// limit is a number of rows; 0: all.
 type limit int
 
 func (l *limit) String() string { return strconv.Itoa(int(*l)) }
@@ -107,7 +107,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// WithEmptyLists replaces nil lists by empty ones, which JSON shows as [] instead of null.
+// WithEmptyLists replaces nil lists with empty ones, which JSON shows as [] instead of null.
 func WithEmptyLists(v any) any {
 	if v == nil {
 		return nil
@@ -191,7 +191,7 @@ func OneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Printable(text))
 }
 
-// CheckScreen returns an error if stdout is no terminal that can be drawn on.
+// CheckScreen returns an error if stdout is not a terminal that can be drawn on.
 func CheckScreen(sh *Shell, what string) error {
 	switch {
 	case !sh.Terminal:

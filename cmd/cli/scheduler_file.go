@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// SchedulerFile is the configuration file of the documented scheduler service: what it means
-// for our settings, and for the address of Redis.
+// SchedulerFile is the configuration file of the documented scheduler service, converted to
+// flunq's settings and the address of Redis.
 type SchedulerFile struct {
 	Path     string
 	Warnings []string // keys without effect
@@ -40,7 +40,7 @@ func ReadSchedulerFile(path string) (*SchedulerFile, error) {
 	if root := r.Root(); root != nil {
 		r.document(root)
 	}
-	// The documented service knows no other ways.
+	// The documented service supports no other choices.
 	for name, value := range map[string]string{"SCHEDULER_RECORDS": InDynamo, "SCHEDULER_FEED": InKafka, "SCHEDULER_SINK": InKafka, "SCHEDULER_ENABLED": "true"} {
 		r.file.settings[name] = configText{value, path}
 	}
@@ -83,12 +83,12 @@ func (r *schedulerReader) milliseconds(key, parameter string) func(*yaml3.Node) 
 	}
 }
 
-// number reads a whole number from 0 on.
+// number reads a non-negative integer.
 func (r *schedulerReader) number(n *yaml3.Node, key string) (string, bool) {
 	text := r.Text(n, key)
 	_, err := strconv.ParseUint(text, 10, 31)
 	if err != nil && text != "" {
-		r.Errorf(n, "%s is %s, want a whole number from 0 on", key, yaml.Spelled(n))
+		r.Errorf(n, "%s is %s, want a non-negative integer", key, yaml.Spelled(n))
 	}
 	return text, err == nil
 }
@@ -209,7 +209,7 @@ func (f *SchedulerFile) setting(name string) (value configText, ok bool) {
 	return value, ok
 }
 
-// errMode says which values APP_MODE can have.
+// errMode lists the values that APP_MODE can have.
 var errMode = errors.New("want api, consumer or worker")
 
 // SchedulerMode returns the part of the scheduler that APP_MODE names, "" if it is not set.

@@ -17,11 +17,11 @@ type SchedulerSettings struct {
 	Records, Feed, Sink string
 
 	Partitions      int
-	PartitionsGiven bool // else the number in Redis takes precedence
+	PartitionsGiven bool // if false, the number in Redis takes precedence
 	Batch, Workers  int
 	Retry           schedule.Retry
 	Bucket          int           // seconds between two looks into the table for events that the index lacks
-	Scan            time.Duration // interval of asking whether Redis has lost everything
+	Scan            time.Duration // interval of checks whether Redis has lost everything
 	Limits          schedule.Limits
 	Retention       time.Duration // of events that are done
 
@@ -60,53 +60,53 @@ func (s *SchedulerSettings) table() []setting {
 		{"SCHEDULER_ENABLED", nil, truth(&s.Enabled), "run the scheduler in 'flunq serve', as --scheduler does"},
 		{"SCHEDULER_GRPC", nil, Address(&s.Address), "address of the scheduler's gRPC server"},
 		{"SCHEDULER_RECORDS", nil, word(&s.Records, InRedis, InDynamo), "where scheduled events are kept: redis or dynamodb"},
-		{"SCHEDULER_FEED", nil, word(&s.Feed, NoFeed, InKafka), "how they reach the index: none (at once) or kafka (through SCHEDULER_SCHEDULE_TOPIC)"},
+		{"SCHEDULER_FEED", nil, word(&s.Feed, NoFeed, InKafka), "how they reach the index: none (directly) or kafka (through SCHEDULER_SCHEDULE_TOPIC)"},
 		{"SCHEDULER_SINK", nil, word(&s.Sink, InRedis, InKafka), "where they are published: redis (streams) or kafka; topics event:TYPE and workflow:NAME always reach a tenant"},
 		{"SCHEDULER_TOTAL_PARTITIONS", nil, whole(&s.Partitions, 1, scheduler.MostPartitions), "partitions that the processes share (documented elsewhere as 4); 'flunq schedule partitions' changes them"},
 		{"SCHEDULER_BUCKET_SIZE_SEC", nil, whole(&s.Bucket, 1, 3600), "seconds after which DynamoDB is compared with the index again"},
-		{"SCHEDULER_BATCH_SIZE", nil, whole(&s.Batch, 1, scheduler.MostAtOnce), "events that are published at once"},
-		{"SCHEDULER_SEMAPHORE_LIMIT", nil, whole(&s.Workers, 1, 256), "batches that this process publishes at once"},
+		{"SCHEDULER_BATCH_SIZE", nil, whole(&s.Batch, 1, scheduler.MostAtOnce), "events that are published in one batch"},
+		{"SCHEDULER_SEMAPHORE_LIMIT", nil, whole(&s.Workers, 1, 256), "batches that this process publishes concurrently"},
 		{"SCHEDULER_BACKOFF_MS", nil, span(&s.Retry.First, time.Millisecond, time.Minute), "pause after the first failure of a publication; doubles with each"},
 		{"SCHEDULER_MAX_BACKOFF_MS", nil, span(&s.Retry.Longest, time.Millisecond, time.Hour), "longest such pause"},
-		{"SCHEDULER_RETRY_SCAN_INTERVAL_MS", nil, span(&s.Scan, 100*time.Millisecond, time.Hour), "how often it is checked whether Redis has lost the index of DynamoDB"},
-		{"SCHEDULER_LEASE", nil, span(&s.Retry.Lease, second, time.Hour), "how long a process may take to publish an event before another one does it again"},
+		{"SCHEDULER_RETRY_SCAN_INTERVAL_MS", nil, span(&s.Scan, 100*time.Millisecond, time.Hour), "interval of checks whether Redis has lost the index of DynamoDB"},
+		{"SCHEDULER_LEASE", nil, span(&s.Retry.Lease, second, time.Hour), "how long a process may take to publish an event before another one repeats it"},
 		{"SCHEDULER_MAX_ATTEMPTS", nil, whole(&s.Retry.Attempts, 1, 1000), "failures of a publication after which an event is dead-lettered"},
-		{"SCHEDULER_MIN_DELAY", nil, span(&s.Limits.MinDelay, 0, 24*time.Hour), "how far ahead events are scheduled at least"},
-		{"SCHEDULER_MAX_DELAY", nil, span(&s.Limits.MaxDelay, second, 366*day), "how far ahead events are scheduled at most"},
+		{"SCHEDULER_MIN_DELAY", nil, span(&s.Limits.MinDelay, 0, 24*time.Hour), "how far ahead events must be scheduled at least"},
+		{"SCHEDULER_MAX_DELAY", nil, span(&s.Limits.MaxDelay, second, 366*day), "how far ahead events may be scheduled at most"},
 		{"SCHEDULER_MAX_PAYLOAD", nil, size(&s.Limits.Payload, 1, 960<<10), "size of the largest payload"},
-		{"SCHEDULER_RETENTION", nil, span(&s.Retention, time.Minute, 366*day), "how long events are kept that were published, cancelled or dropped"},
-		{"SCHEDULER_TOPICS", nil, list(&s.Limits.Topics), "topics that clients may use, separated by commas (default: all)"},
+		{"SCHEDULER_RETENTION", nil, span(&s.Retention, time.Minute, 366*day), "how long published, cancelled and dropped events are kept"},
+		{"SCHEDULER_TOPICS", nil, list(&s.Limits.Topics), "comma-separated list of topics that clients may use (default: all)"},
 		{"SCHEDULER_EXECUTE_TOPIC", nil, text(&s.ExecuteTopic), "topic of requests that name none"},
-		{"SCHEDULER_SCHEDULE_TOPIC", nil, text(&k.ScheduleTopic), "topic of Kafka that events take to the index"},
-		{"SCHEDULER_SCHEDULE_DLQ", nil, text(&k.ScheduleDLQ), "topic of Kafka for messages there that cannot be read"},
+		{"SCHEDULER_SCHEDULE_TOPIC", nil, text(&k.ScheduleTopic), "Kafka topic through which events reach the index"},
+		{"SCHEDULER_SCHEDULE_DLQ", nil, text(&k.ScheduleDLQ), "Kafka topic for unreadable messages of SCHEDULER_SCHEDULE_TOPIC"},
 		{"SCHEDULER_GROUP", nil, text(&k.Group), "consumer group of SCHEDULER_SCHEDULE_TOPIC"},
-		{"SCHEDULER_REFLECTION", nil, truth(&s.Reflection), "let clients ask for the description of the gRPC service"},
-		{"SCHEDULER_TOKENS_FILE", nil, text(&s.TokensFile), "file of the bearer tokens that clients need, one on each line (default: they need none)"},
-		{"GRPC_TLS_CERT", nil, text(&s.Cert), "file of the gRPC server's certificate"},
-		{"GRPC_TLS_KEY", nil, text(&s.Key), "file of its key"},
-		{"GRPC_TLS_CLIENT_CA", nil, text(&s.Client), "file of the CA whose certificates clients need (default: they need none)"},
+		{"SCHEDULER_REFLECTION", nil, truth(&s.Reflection), "let clients query the description of the gRPC service (server reflection)"},
+		{"SCHEDULER_TOKENS_FILE", nil, text(&s.TokensFile), "file of the bearer tokens that clients must send, one per line (default: none are required)"},
+		{"GRPC_TLS_CERT", nil, text(&s.Cert), "certificate file of the gRPC server"},
+		{"GRPC_TLS_KEY", nil, text(&s.Key), "key file of the gRPC server"},
+		{"GRPC_TLS_CLIENT_CA", nil, text(&s.Client), "CA certificate file that client certificates are checked with (default: none are required)"},
 		{"DYNAMO_TABLE", nil, text(&s.Table), "table of DynamoDB"},
 		{"DYNAMO_ENDPOINT", nil, text(&s.Endpoint), "address of DynamoDB (default: that of the region)"},
 		{"AWS_REGION", nil, text(&s.Region), "region of DynamoDB"},
-		{"KAFKA_BROKERS", nil, list(&k.Brokers), "addresses of Kafka, host:port, separated by commas"},
+		{"KAFKA_BROKERS", nil, list(&k.Brokers), "comma-separated list of Kafka brokers, host:port"},
 		{"KAFKA_CLIENT_ID", nil, text(&k.ClientID), "name of this program in Kafka's logs"},
-		{"KAFKA_VERSION", nil, text(&k.Version), "newest version of Kafka whose protocol is spoken, such as 2.3 (default: what the broker offers)"},
+		{"KAFKA_VERSION", nil, text(&k.Version), "newest version of Kafka's protocol to use, such as 2.3 (default: the newest that the broker supports)"},
 		{"KAFKA_COMPRESSION", nil, word(&k.Compression, "none", "gzip", "snappy", "lz4", "zstd"), "compression of records: none, gzip, snappy, lz4 or zstd"},
 		{"KAFKA_LINGER", nil, span(&k.Linger, 0, second), "how long a record waits for others of its partition"},
 		{"KAFKA_PARTITIONS", nil, whole(&k.Partitions, 1, 10_000), "partitions of topics that 'flunq schedule init' creates"},
 		{"KAFKA_REPLICATION", nil, whole(&k.Replication, -1, 100), "replicas of these topics; -1: the broker's default"},
 		{"KAFKA_TLS", nil, truth(&k.TLS), "encrypt connections to Kafka"},
-		{"KAFKA_TLS_CA", nil, text(&k.CA), "file of the CA of Kafka (default: that of the system)"},
-		{"KAFKA_TLS_CERT", nil, text(&k.Cert), "file of the certificate for Kafka"},
-		{"KAFKA_TLS_KEY", nil, text(&k.Key), "file of its key"},
+		{"KAFKA_TLS_CA", nil, text(&k.CA), "CA certificate file for Kafka (default: the system's CAs)"},
+		{"KAFKA_TLS_CERT", nil, text(&k.Cert), "client certificate file for Kafka"},
+		{"KAFKA_TLS_KEY", nil, text(&k.Key), "key file of the client certificate for Kafka"},
 		{"KAFKA_SASL", nil, text(&k.SASL), "authentication to Kafka: plain, scram-sha-256, scram-sha-512 or oauthbearer (default: none)"},
 		{"KAFKA_USERNAME", nil, text(&k.Username), "name to authenticate with"},
 		{"KAFKA_PASSWORD", nil, secret(&k.Password), "its password"},
-		{"KAFKA_PASSWORD_FILE", nil, text(&k.PasswordFile), "file of the password"},
+		{"KAFKA_PASSWORD_FILE", nil, text(&k.PasswordFile), "file that contains the password"},
 	}
 }
 
-// check returns an error for each pair of settings that exclude each other.
+// check returns an error for each combination of settings that is invalid.
 func (s *SchedulerSettings) check() (errs []error) {
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Limits.MinDelay >= s.Limits.MaxDelay {
@@ -117,10 +117,10 @@ func (s *SchedulerSettings) check() (errs []error) {
 		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", sizeText(s.Limits.Payload), InDynamo, mostInDynamo>>10)
 	}
 	if s.Retry.First > s.Retry.Longest {
-		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want a maximum that is not smaller", s.Retry.First, s.Retry.Longest)
+		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want the maximum to be at least the first pause", s.Retry.First, s.Retry.Longest)
 	}
 	if (s.Cert == "") != (s.Key == "") {
-		wrong("GRPC_TLS_CERT and GRPC_TLS_KEY need each other")
+		wrong("GRPC_TLS_CERT and GRPC_TLS_KEY must be set together")
 	}
 	if s.Client != "" && s.Cert == "" {
 		wrong("GRPC_TLS_CLIENT_CA needs GRPC_TLS_CERT and GRPC_TLS_KEY")

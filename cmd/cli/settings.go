@@ -18,34 +18,34 @@ import (
 // Settings configure the services in every command that runs them.
 type Settings struct {
 	Workers, Executors, Timers int            // instances of each service in this process
-	Calls                      int            // tasks of all tenants performed at once
+	Calls                      int            // concurrent tasks of all tenants
 	Worker, Executor, Timer    engine.Reading // how they read their streams
 
-	TimerBatch int           // timers fired at once
+	TimerBatch int           // timers fired in one batch
 	MaxSleep   time.Duration // maximum pause between two checks of the timers
 	Lookahead  time.Duration // how long before a timer is due the wait for it ends
 	Lease      time.Duration // after which the messages of a silent consumer are claimed
 	Attempts   int           // deliveries of a message before it becomes a dead letter
 
 	History         int           // entries of one execution's history; 0: unlimited
-	HistoryMiB      int           // of their data, likewise
+	HistoryMiB      int           // MiB of their data; 0: unlimited
 	Descendants     int           // open descendants of one execution; 0: unlimited
 	Open            int           // open executions of one tenant; 0: unlimited
 	RedisPercent    int           // percentage of maxmemory above which no execution begins; 0: unlimited
-	Answers         int           // MiB of large responses read at once
-	PerWorker       int           // events that one worker holds at once
-	PerHost         int           // calls to one host at once; 0: unlimited
+	Answers         int           // MiB of large responses that are being read
+	PerWorker       int           // events that one worker holds at a time
+	PerHost         int           // concurrent calls to one host; 0: unlimited
 	BreakerFailures int           // consecutive failures that open the circuit of a host; 0: never
 	BreakerOpen     time.Duration // how long a circuit stays open
 
 	Confirmed int // replicas that writes must reach; wire.AllReplicas: all
 
-	KeepFinished time.Duration // how long ended executions are kept; 0: for ever
+	KeepFinished time.Duration // how long ended executions are kept; 0: forever
 	KeepCount    int           // ended executions to keep per tenant; 0: all
 
-	Observations bool // record what becomes of inputs
+	Observations bool // record the outcomes of inputs
 
-	SweepEvery time.Duration // interval of restoring what Redis has lost; 0: never
+	SweepEvery time.Duration // interval of sweeps that restore what Redis has lost; 0: never
 
 	HealthEvery  time.Duration // interval of the health checks
 	MetricsEvery time.Duration // interval of measuring the depths of streams
@@ -121,7 +121,7 @@ type setting struct {
 	help    string
 }
 
-// settingValue is a field of Settings as text.
+// settingValue is a field of Settings that can be read and written as a string.
 type settingValue interface {
 	Set(text string) error
 	String() string
@@ -133,43 +133,43 @@ func (s *Settings) table() []setting {
 	return slices.Concat([]setting{
 		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: one per core, at least 4)"},
 		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "consumer group of the workers"},
-		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
+		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads in one batch"},
 		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
 		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "claim the events of workers that died (documented elsewhere as off)"},
-		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker holds at once (documented elsewhere as 5)"},
-		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks of one tenant performed at once in this process"},
-		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
+		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker holds at a time (documented elsewhere as 5)"},
+		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "concurrent tasks of one tenant in this process"},
+		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "concurrent tasks of all tenants in this process; 0: eight times EXECUTOR_CONCURRENCY"},
 		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history at which no further task begins; 0: no limit"},
 		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history at which no further task begins; 0: no limit"},
-		{"RECORD_INPUT_OBSERVATIONS", nil, truth(&s.Observations), "record what becomes of inputs, for 'flunq inputs ls'"},
+		{"RECORD_INPUT_OBSERVATIONS", nil, truth(&s.Observations), "record the outcomes of inputs, for 'flunq inputs ls'"},
 		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open descendants of one execution; 0: no limit"},
 		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant at which no further one begins; 0: no limit"},
 		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "percentage of Redis' maxmemory in use above which no execution begins; 0: no limit"},
-		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large responses that are read at once, and as much again for their decoded form"},
+		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large responses that are being read, and as much again for their decoded form"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "consumer group of the executors"},
-		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
+		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads in one batch"},
 		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},
 		{"EXECUTOR_RECLAIM_ENABLED", nil, truth(&s.Executor.Reclaim), "claim the tasks of executors that died"},
-		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "calls to one host at once; 0: no limit"},
+		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "concurrent calls to one host; 0: no limit"},
 		{"EXECUTOR_BREAKER_FAILURES", nil, whole(&s.BreakerFailures, 0, 10_000), "consecutive failures that open the circuit of a host; 0: never"},
 		{"EXECUTOR_BREAKER_OPEN", nil, span(&s.BreakerOpen, time.Millisecond, 24*time.Hour), "how long a circuit stays open"},
 		{"TIMER_CONCURRENCY", nil, whole(&s.Timers, 0, 256), "timer services in this process"},
 		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "consumer group of the timer services"},
-		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads at once"},
+		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads in one batch"},
 		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read (documented elsewhere as 1s)"},
 		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "claim the events of timer services that died"},
 		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two checks of the timers; only a timer whose service died fires late because of it (documented elsewhere as 1s)"},
 		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer is due the wait for it ends; none fires early"},
-		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired at once"},
+		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired in one batch"},
 		{"LEASE", nil, span(&s.Lease, second, time.Hour), "how long a process may be silent before its messages are claimed"},
 		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it is dead-lettered"},
-		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long ended executions and their histories are kept; 0: for ever"},
+		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long ended executions and their histories are kept; 0: forever"},
 		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "ended executions that each tenant keeps: the newest, for at least a minute; 0: all"},
-		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, subscriptions and requests that Redis has lost are looked for and restored; 0: never"},
-		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the health of the services is checked"},
-		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often stream depths and rates are reported"},
+		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "interval of sweeps that restore timers, listeners and requests that Redis has lost; 0: never"},
+		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "interval of health checks of the services"},
+		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "interval of reports of stream depths and rates"},
 		{"HTTP_ADDRESS", nil, Address(&s.HTTP), "address of health checks and metrics"},
-		{"REDIS_WAIT", nil, replicas(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all that are connected"},
+		{"REDIS_WAIT", nil, replicas(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all for every connected replica"},
 		{"LOG_LEVEL", nil, Level(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
 		{"EVENT_STREAM_TYPE", nil, streamType(&s.StreamType), "where other programs exchange events with flunq: redis, or a bridge to kafka or nats"},
@@ -298,7 +298,7 @@ func (s *Settings) settle() (because map[string]string) {
 	return because
 }
 
-// given returns the text given for a setting, the name used and the origin.
+// given returns the value given for a setting, the name used and the origin.
 func (s setting) given(sh *Shell, file *configFile) (name, text, place string, ok bool) {
 	names := append([]string{s.name}, s.aliases...)
 	for _, n := range names {

@@ -120,7 +120,7 @@ func (sh *Shell) ASCII() bool {
 	return true
 }
 
-// Glyph returns a text, or its replacement if the locale excludes Unicode.
+// Glyph returns unicode, or ascii if the locale excludes Unicode.
 func (sh *Shell) Glyph(unicode, ascii string) string {
 	if sh.ASCII() {
 		return ascii

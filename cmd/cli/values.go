@@ -26,7 +26,7 @@ type binding[T any] struct {
 // String returns the value as a user writes it.
 func (b binding[T]) String() string { return b.show(*b.at) }
 
-// Set parses a text. If that fails, the field keeps its value.
+// Set parses text. If that fails, the field keeps its value.
 func (b binding[T]) Set(text string) error {
 	v, err := b.parse(text)
 	if err == nil {
@@ -35,21 +35,21 @@ func (b binding[T]) Set(text string) error {
 	return err
 }
 
-// same is the text of a text.
-func same(text string) string { return text }
+// unchanged shows a string setting as it is.
+func unchanged(text string) string { return text }
 
-// whole is an integer in a range.
+// whole binds an integer from low to high.
 func whole(at *int, low, high int) binding[int] {
 	return binding[int]{at, strconv.Itoa, func(text string) (int, error) {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < low || n > high {
-			return 0, fmt.Errorf("want a whole number from %d to %d", low, high)
+			return 0, fmt.Errorf("want an integer from %d to %d", low, high)
 		}
 		return n, nil
 	}}
 }
 
-// replicas is a number of replicas, or all.
+// replicas binds a number of replicas, or all.
 func replicas(at *int) binding[int] {
 	return binding[int]{at, func(n int) string {
 		if n == wire.AllReplicas {
@@ -59,7 +59,7 @@ func replicas(at *int) binding[int] {
 	}, wire.ParseReplicas}
 }
 
-// size is a number of bytes in a range, in KiB if it is a whole number of them.
+// size binds a number of bytes from low to high, shown in KiB where that is exact.
 func size(at *int, low, high int) binding[int] {
 	return binding[int]{at, sizeText, func(text string) (int, error) {
 		text, unit := strings.TrimSpace(text), 1
@@ -83,11 +83,11 @@ func sizeText(n int) string {
 	return strconv.Itoa(n)
 }
 
-// spanValue is a duration in a range: 1s, 1m30s or PT1S.
+// spanValue binds a duration in a range: 1s, 1m30s or PT1S.
 type spanValue struct {
 	at        *time.Duration
 	low, high time.Duration
-	bareMS    bool // a bare number is milliseconds
+	bareMS    bool // a number without a unit is in milliseconds
 }
 
 func span(at *time.Duration, low, high time.Duration) spanValue {
@@ -121,25 +121,25 @@ func fixedSpan(text string) (d time.Duration, ok bool) {
 	return d, err == nil && fixed
 }
 
-// leastKept and maxKept bound a retention period; 0 means for ever.
+// leastKept and maxKept bound a retention period; 0 means forever.
 const (
 	leastKept = time.Minute
 	maxKept   = 100 * 365 * 24 * time.Hour
 )
 
-// keeping is a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
+// keeping binds a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
 // execution enough time.
 func keeping(at *time.Duration) binding[time.Duration] {
 	return binding[time.Duration]{at, keptText, func(text string) (time.Duration, error) {
 		d, ok := fixedSpan(text)
 		if !ok || d != 0 && (d < leastKept || d > maxKept) {
-			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(maxKept))
+			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for no limit", keptText(leastKept), keptText(maxKept))
 		}
 		return d, nil
 	}}
 }
 
-// keptText formats a duration, in days if it is a whole number of them.
+// keptText formats a duration, in days where that is exact.
 func keptText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > 0 && d%day == 0 {
@@ -157,7 +157,7 @@ func keptText(d time.Duration) string {
 	return text
 }
 
-// truth is a boolean, in the usual words for yes and no.
+// truth binds a boolean, in the usual words for yes and no.
 func truth(at *bool) binding[bool] {
 	return binding[bool]{at, strconv.FormatBool, func(text string) (bool, error) {
 		switch strings.ToLower(strings.TrimSpace(text)) {
@@ -171,9 +171,9 @@ func truth(at *bool) binding[bool] {
 	}}
 }
 
-// word is one of a few words, in any case.
+// word binds one of a few words, in upper or lower case.
 func word(at *string, words ...string) binding[string] {
-	return binding[string]{at, same, func(text string) (string, error) {
+	return binding[string]{at, unchanged, func(text string) (string, error) {
 		text = strings.ToLower(strings.TrimSpace(text))
 		if !slices.Contains(words, text) {
 			return "", fmt.Errorf("want %s%s", OneOf(words), DidYouMean(text, words, ""))
@@ -182,18 +182,18 @@ func word(at *string, words ...string) binding[string] {
 	}}
 }
 
-// streamType is where events are exchanged.
+// streamType binds the type of the event stream.
 func streamType(at *string) binding[string] {
 	known := word(at, InRedis, InKafka, InNATS)
-	return binding[string]{at, same, func(text string) (string, error) {
+	return binding[string]{at, unchanged, func(text string) (string, error) {
 		if strings.EqualFold(strings.TrimSpace(text), "rabbitmq") {
-			return "", errors.New("RabbitMQ is not built: want redis, kafka or nats")
+			return "", errors.New("RabbitMQ is not supported: want redis, kafka or nats")
 		}
 		return known.parse(text)
 	}}
 }
 
-// Level binds a level of the log.
+// Level binds a log level.
 func Level(at *slog.Level) binding[slog.Level] {
 	return binding[slog.Level]{at, func(level slog.Level) string { return strings.ToLower(level.String()) }, func(text string) (level slog.Level, err error) {
 		if text = strings.TrimSpace(text); strings.EqualFold(text, "warning") {
@@ -206,13 +206,13 @@ func Level(at *slog.Level) binding[slog.Level] {
 	}}
 }
 
-// named is the name of a consumer group. It has no spaces, since scripts separate group and
-// entry by a space.
+// named binds the name of a consumer group. It has no spaces, since scripts separate group and
+// entry with a space.
 func named(at *string) binding[string] {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 	}
-	return binding[string]{at, same, func(text string) (string, error) {
+	return binding[string]{at, unchanged, func(text string) (string, error) {
 		if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
 			return "", errors.New("want at most 100 letters, digits and . _ -")
 		}
@@ -220,9 +220,9 @@ func named(at *string) binding[string] {
 	}}
 }
 
-// text is any text without control characters.
+// text binds a string without control characters.
 func text(at *string) binding[string] {
-	return binding[string]{at, same, func(text string) (string, error) {
+	return binding[string]{at, unchanged, func(text string) (string, error) {
 		if text = strings.TrimSpace(text); strings.ContainsFunc(text, excerpt.Controls) {
 			return "", errors.New("want text without control characters")
 		}
@@ -230,12 +230,12 @@ func text(at *string) binding[string] {
 	}}
 }
 
-// list is texts separated by commas.
+// list binds a comma-separated list.
 func list(at *[]string) binding[[]string] {
 	return binding[[]string]{at, func(all []string) string { return strings.Join(all, ",") }, func(text string) (all []string, err error) {
 		for one := range strings.SplitSeq(text, ",") {
 			if one = strings.TrimSpace(one); one == "" || strings.ContainsFunc(one, excerpt.Controls) {
-				return nil, errors.New("want texts separated by commas")
+				return nil, errors.New("want a comma-separated list")
 			}
 			all = append(all, one)
 		}
@@ -243,19 +243,19 @@ func list(at *[]string) binding[[]string] {
 	}}
 }
 
-// secret is any text, which is not shown.
+// secret binds a string that is never shown.
 func secret(at *string) binding[string] {
-	return binding[string]{at, stars, func(text string) (string, error) { return text, nil }}
+	return binding[string]{at, redacted, func(text string) (string, error) { return text, nil }}
 }
 
-func stars(text string) string {
+func redacted(text string) string {
 	if text == "" {
 		return ""
 	}
 	return "***"
 }
 
-// secretURL is a list of URLs, shown without what is before their hosts.
+// secretURL binds a comma-separated list of URLs, shown without user names and passwords.
 func secretURL(at *string) binding[string] {
 	return binding[string]{at, func(url string) string { return nats.Options{URL: url}.Address() }, func(text string) (string, error) {
 		return strings.TrimSpace(text), nil
@@ -264,7 +264,7 @@ func secretURL(at *string) binding[string] {
 
 // Address binds an address to listen on, host:port.
 func Address(at *string) binding[string] {
-	return binding[string]{at, same, func(text string) (string, error) {
+	return binding[string]{at, unchanged, func(text string) (string, error) {
 		text = strings.TrimSpace(text)
 		_, port, err := net.SplitHostPort(text)
 		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// release is set by the linker: -ldflags "-X flunq.io/flunq/cmd/cli.release=1.2.3".
+// release is the version, set by the linker: -ldflags "-X flunq.io/flunq/cmd/cli.release=1.2.3".
 var release string //nolint:gochecknoglobals // the linker can only set a variable
 
 // supportedDSL names the language by both of its names.

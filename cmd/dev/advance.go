@@ -221,7 +221,7 @@ func (m *mover) read(ctx context.Context) (work, error) {
 	for _, stream := range m.streams {
 		all = append(all, replies{pipe.XInfoGroups(ctx, stream), pipe.XRevRangeN(ctx, stream, "+", "-", 1)})
 	}
-	var refused redis.Error // a key that is no stream has no groups
+	var refused redis.Error // a key that is not a stream has no groups
 	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &refused) {
 		return w, fmt.Errorf("read the streams: %w", err)
 	}
@@ -242,7 +242,7 @@ func (m *mover) read(ctx context.Context) (work, error) {
 	return w, nil
 }
 
-// take adds the work of a group and returns a text that changes with it.
+// take adds the work of a group and returns a string that changes with it.
 func (w *work) take(stream string, g redis.XInfoGroup, last string) (mark string) {
 	unread := last != "" && after(last, g.LastDeliveredID)
 	w.unread = w.unread || unread

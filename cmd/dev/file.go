@@ -115,7 +115,7 @@ func load(name string) (file, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		// Report it now: when the data is saved, it would be too late.
 		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-			return file{}, fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(name))
+			return file{}, fmt.Errorf("%s: folder %s does not exist", name, filepath.Dir(name))
 		}
 		return file{}, nil
 	}

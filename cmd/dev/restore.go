@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// restoredIdle is the idle time of restored pending entries: consumers may claim them at
-// once, and no crash is counted for them.
+// restoredIdle is the idle time of restored pending entries: consumers may claim them
+// immediately, and no crash is counted for them.
 const restoredIdle = 25 * time.Hour
 
 // restore fills an empty Redis.

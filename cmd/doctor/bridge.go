@@ -19,7 +19,7 @@ import (
 const bridgeService = "bridge"
 
 // performedOutside reports whether other programs perform the tasks of a tenant: a bridge runs for
-// it, and nobody has ever read its stream as the executors do.
+// it, and no executor has ever read its stream.
 func (d *doctor) performedOutside(s inspect.Stream) bool {
 	group := d.settings.Executor.Group
 	return len(d.groupsOf(bridgeService, s.Tenant)) > 0 && !slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
@@ -45,7 +45,7 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 				f.State = isBad
 				f.Text = fmt.Sprintf("no process runs the bridge that reads with %s, so nothing is trimmed: %s wait, of a stream of %s",
 					g.Name, history.Count(int(left), "event"), history.Count(int(s.Length), "entry"))
-				f.Remedy = fmt.Sprintf("EVENT_STREAM_TYPE=%s flunq serve --only bridge starts it; if there is to be none: redis-cli XGROUP DESTROY %s %s",
+				f.Remedy = fmt.Sprintf("EVENT_STREAM_TYPE=%s flunq serve --only bridge starts it; to do without one: redis-cli XGROUP DESTROY %s %s",
 					strings.TrimPrefix(g.Name, store.BridgePrefix), s.Key, g.Name)
 			case left >= longLag:
 				f.Remedy = "if it grows, see the log of 'flunq serve' and bridge_errors_total: is the broker reachable, does the topic exist?"
@@ -66,7 +66,7 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 	}
 }
 
-// checkNATS checks the stream, and what of it the bridges of the tenants have not taken.
+// checkNATS checks the stream, and how many of its messages the tenants' bridges have not taken in.
 func (d *doctor) checkNATS(ctx context.Context) {
 	const check = "nats"
 	opts, err := d.settings.BridgeOptions(d.remote.Tenant)

@@ -59,7 +59,7 @@ func ofCluster(c store.Cluster) finding {
 		f.Remedy = "bring their node back, or give the slots to another one (redis-cli --cluster fix)"
 	case len(c.Gone) > 0:
 		f.State, f.Text = isDoubtful, f.Text+"; out of reach: "+strings.Join(c.Gone, ", ")
-		f.Remedy = "bring them back, or let the others forget them (CLUSTER FORGET)"
+		f.Remedy = "bring them back, or make the others forget them (CLUSTER FORGET)"
 	case len(alone) > 0:
 		f.State, f.Text = isDoubtful, f.Text+"; without a replica: "+strings.Join(alone, ", ")
 		f.Remedy = "add a replica to each (redis-cli --cluster add-node … --cluster-slave): when such a master dies, its tenants wait"
@@ -69,11 +69,11 @@ func ofCluster(c store.Cluster) finding {
 	return f
 }
 
-// ofMasters joins the n-th findings of the masters: equal ones share a line, and so do all that are
-// fine.
+// ofMasters joins the n-th findings of the masters: equal findings share a line, and so do healthy
+// ones.
 func ofMasters(names []string, all [][]finding, n int) (out []finding) {
 	var of [][]string        // the masters of each finding
-	differ := map[int]bool{} // whether their texts do
+	differ := map[int]bool{} // findings whose texts differ
 	for i, findings := range all {
 		f := findings[n]
 		if f.Check == "" {
@@ -113,7 +113,7 @@ func ofClocks(c store.Cluster, within time.Duration) finding {
 	first, last := slices.MinFunc(known, byTime), slices.MaxFunc(known, byTime)
 	if apart := last.Time.Sub(first.Time); apart > time.Second+within {
 		f.State = isDoubtful
-		f.Text = fmt.Sprintf("%s is %s ahead of %s: a tenant's timers follow the clock of its own master, so that a failover or a move to another one shifts them",
+		f.Text = fmt.Sprintf("%s is %s ahead of %s: a tenant's timers follow the clock of its own master, so a failover or a move to another master shifts them",
 			last.Address, history.Duration(apart.Round(time.Second)), first.Address)
 		f.Remedy = "check that all machines follow NTP (timedatectl)"
 	}

@@ -34,7 +34,7 @@ type finding struct {
 	State    health   `json:"state"`
 	Tenant   string   `json:"tenant,omitempty"`
 	Text     string   `json:"text"`
-	Remedy   string   `json:"remedy,omitempty"` // suggested fix of a problem
+	Remedy   string   `json:"remedy,omitempty"` // suggested fix for a problem
 	Examples []string `json:"examples,omitempty"`
 
 	number, bytes int64 // of finished executions
@@ -49,8 +49,8 @@ type diagnosis struct {
 	Findings []finding `json:"findings"`
 }
 
-// elsewhere reports whether a command of redis-cli is suggested, which by itself would connect to
-// another Redis.
+// elsewhere reports whether a suggested redis-cli command would, without -u, connect to another
+// Redis.
 func (d *diagnosis) elsewhere() bool {
 	u, err := url.Parse(d.Redis)
 	usual := err == nil && u.Scheme == "redis" && u.User == nil && (u.Host == "127.0.0.1:6379" || u.Host == "localhost:6379")
@@ -82,7 +82,7 @@ shown and the others counted; --all and -o json show each.`,
 	}
 	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh), now: time.Now}
 	format := cli.OutputFlag(c, "table", "json", "yaml")
-	c.Flags().StringVar(&d.schedulerConfig, "scheduler-config", "", "with the settings of the documented scheduler service in `FILE`, as 'flunq serve'")
+	c.Flags().StringVar(&d.schedulerConfig, "scheduler-config", "", "use the documented scheduler service's settings in `FILE`, as in 'flunq serve'")
 	c.Flags().BoolVarP(&d.allTenants, "all-tenants", "A", false, "check all tenants")
 	all := false
 	c.Flags().BoolVar(&all, "all", false, "print each finding, even if many tenants share it")
@@ -95,11 +95,11 @@ shown and the others counted; --all and -o json show each.`,
 			report.write(sh, all)
 			for _, name := range []string{"context", "redis-url"} {
 				if f := c.Flags().Lookup(name); f.Changed && report.State != isFine {
-					sh.Hint("suggested flunq commands need --%s, too", name)
+					sh.Hint("suggested flunq commands also need --%s", name)
 				}
 			}
 			if report.elsewhere() {
-				sh.Hint("suggested redis-cli commands need -u with the URL of this Redis, too")
+				sh.Hint("suggested redis-cli commands also need -u with the URL of this Redis")
 			}
 		} else if err := cli.WriteValue(sh.Out, format.String(), report); err != nil {
 			return err

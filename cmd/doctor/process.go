@@ -112,14 +112,14 @@ func (d *doctor) compareLeases() {
 	for _, ms := range slices.Sorted(maps.Keys(leases)) {
 		each = append(each, fmt.Sprintf("%s in %s", history.Duration(time.Duration(ms)*time.Millisecond), nameOf(leases[ms])))
 	}
-	d.report("processes", isDoubtful, "they have different leases ("+strings.Join(each, ", ")+"): one with a shorter lease repeats calls that another still makes",
+	d.report("processes", isDoubtful, "they have different leases ("+strings.Join(each, ", ")+"): a process with a shorter lease repeats calls that another is still making",
 		"set LEASE to the same value for every process")
 }
 
 // maxListed is the maximum number of processes to describe.
 const maxListed = 5
 
-const restarted = "Redis has just started, and processes register again within seconds: run doctor again then"
+const restarted = "Redis has just started, and processes register again within seconds: then run doctor again"
 
 // nameOf describes a process by its command, pid and host.
 func nameOf(p *processes.Process) string {
@@ -150,7 +150,7 @@ func (d *doctor) describe(p *processes.Process) string {
 	return text
 }
 
-// since formats a duration in whole seconds. Different clocks may make it negative, which
+// since formats a duration to the second. Different clocks may make it negative, which
 // counts as 0.
 func since(t time.Duration) string { return history.Duration(max(t, 0).Round(time.Second)) }
 
@@ -169,7 +169,7 @@ func (d *doctor) served(s inspect.Stream) {
 			if c, read := inspect.UnknownReader(d.processes, consumersOf(s, group)); read {
 				d.add(finding{
 					Check: "services", State: isUnknown, Tenant: s.Tenant,
-					Text: fmt.Sprintf("no registered process runs the %s, but %s has read with %s %s ago: an earlier version of flunq, or another program",
+					Text: fmt.Sprintf("no registered process runs the %s, but %s read with %s %s ago: an earlier version of flunq, or another program",
 						service, c.Name, group, since(c.Idle)),
 				})
 				continue

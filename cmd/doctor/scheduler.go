@@ -30,7 +30,7 @@ func (d *doctor) checkOutside(ctx context.Context) {
 	}
 }
 
-// patience is how long DynamoDB and Kafka have to answer.
+// patience is how long DynamoDB and Kafka may take to answer.
 const patience = 10 * time.Second
 
 func (d *doctor) checkTable(ctx context.Context, opts dynamo.Options) {
@@ -96,7 +96,7 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 	index := agenda.NewIndex(d.remote.Store.Redis())
 	counts, err := index.Counts(ctx, lateAfter)
 	if errors.Is(err, schedule.ErrPartitions) {
-		return // nobody has started it
+		return // it has never been started
 	}
 	var members schedule.Members
 	if err == nil {
@@ -112,12 +112,12 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 		history.Number(sum.Firing), history.Count(members.Count, "partition"), history.Count(processes, "process"))
 	switch late := sum.Now.Sub(sum.Next); {
 	case processes == 0 && sum.Scheduled+sum.Firing > 0:
-		d.report(check, isBad, text+": nobody publishes them", "start a process with 'flunq serve --scheduler'")
+		d.report(check, isBad, text+": no process publishes them", "start one with 'flunq serve --scheduler'")
 	case sum.Overdue > 0:
 		d.report(check, isBad, fmt.Sprintf("%s; %s overdue, for %s", text, history.Count(sum.Overdue, "event"), history.Duration(late)),
-			"see the errors in the log of 'flunq serve': is the sink reachable? Add processes if they only cannot keep up")
+			"see the errors in the log of 'flunq serve': is the sink reachable? If processes cannot keep up, add more")
 	case sum.Firing > 0 && late > lostAfter:
-		d.report(check, isDoubtful, fmt.Sprintf("%s; a lease ended %s ago and nobody has claimed its event", text, history.Duration(late)),
+		d.report(check, isDoubtful, fmt.Sprintf("%s; a lease ended %s ago and no process has claimed its event", text, history.Duration(late)),
 			"see the errors in the log of 'flunq serve'")
 	default:
 		d.report(check, isFine, text, "")

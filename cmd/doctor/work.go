@@ -108,7 +108,7 @@ func (d *doctor) lag(streams []inspect.Stream) {
 				atLeast = " or more"
 			}
 			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s unread events%s", g.Name, history.Number(g.Lag), atLeast)}
-			f.Remedy = "start more processes that read with it"
+			f.Remedy = "start more processes that read with this group"
 			if service != "" {
 				f.Remedy = fmt.Sprintf("if it grows, start more of '%s' or raise %s_CONCURRENCY", d.serve(service), strings.ToUpper(service))
 			}

@@ -125,8 +125,8 @@ func special(label []rune, i int) bool {
 	case '"', '#', '<', '>', '&', '`', '*', '\\', '%', '$':
 		return true
 	case ':':
-		// Mermaid removes entities from lines that look like a style, and replaces some
-		// words with a colon by icons.
+		// Mermaid removes entities from lines that look like a style, and turns some words
+		// with a colon into icons.
 		text := string(label)
 		return strings.Contains(text, "style") || strings.Contains(text, "classDef") || strings.Contains(text, ":fa-")
 	case '_':

@@ -111,7 +111,7 @@ func (pb *Playback) put(at time.Time, n int) {
 	pb.stage.set(pb.frames, n)
 }
 
-// stop moves to a number of frames and pauses. If there are not as many, the error is none.
+// stop moves to frame n and pauses. If there are fewer frames, it returns none as the error.
 func (pb *Playback) stop(n int, none string) error {
 	if n < 0 || n > len(pb.frames) {
 		return errors.New(none)
@@ -142,7 +142,7 @@ func (pb *Playback) lastTimer() error {
 	return pb.stop(pb.fired[i-1]+1, "")
 }
 
-// nextTask moves to just before a task is performed whose reference is wanted.
+// nextTask moves to just before the next task whose reference is wanted.
 func (pb *Playback) nextTask(wanted func(ref string) bool, none string) error {
 	for i := pb.playhead.n; i < len(pb.frames); i++ {
 		if run := event.ParseRun(pb.frames[i].Task); pb.frames[i].Type == event.TaskRequested && wanted(run.Ref) {
@@ -170,7 +170,7 @@ func nameOf(run event.Run) string {
 	return history.Run(run.Ref[strings.LastIndexByte(run.Ref, '/')+1:], run.Iteration, run.Attempt)
 }
 
-// Break sets breakpoints at the tasks with a name or a reference.
+// Break sets breakpoints at the tasks with this name or reference.
 func (pb *Playback) Break(name string) {
 	pb.mu.Lock()
 	defer pb.mu.Unlock()

@@ -35,7 +35,7 @@ func (pb *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 	case tui.Events:
 		return backwards(q, pb.playhead.n, pb.eventRow)
 	default:
-		return tui.Page{}, fmt.Errorf("there is no table %d", q.Table)
+		return tui.Page{}, fmt.Errorf("unknown table %d", q.Table)
 	}
 }
 
@@ -60,7 +60,7 @@ func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 		if !ok || err != nil || wrong != nil {
 			return page, fmt.Errorf("%q is not a position in the table", q.After)
 		}
-		// Rows before the timer end at it, rows after it begin behind it.
+		// Rows before the timer exclude it, and so do rows after it.
 		itself := -1
 		if q.Back {
 			itself = 1

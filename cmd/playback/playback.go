@@ -22,7 +22,7 @@ type Options struct {
 	Tenant     string
 	Start      time.Time // the start of the clock
 	Place      string    // a short description of the source
-	Still      string    // the error of actions that would change something
+	Still      string    // the error for actions that would change something
 
 	Pace   float64                  // virtual seconds per real second of a run in progress; 0: as fast as possible
 	Redact func(text []byte) []byte // redacts secrets; nil: there are none

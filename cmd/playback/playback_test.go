@@ -26,7 +26,7 @@ import (
 type run struct {
 	opts   playback.Options
 	events []event.Event
-	groups []int // sizes of what was committed at once
+	groups []int // sizes of the commits
 }
 
 // example returns a run of an example.

@@ -37,8 +37,8 @@ type sample struct {
 const (
 	patience     = 3 * time.Second
 	lead         = time.Second           // before the next event
-	between      = 60 * time.Millisecond // two simultaneous events, at most
-	togetherTime = 2 * time.Second       // all simultaneous events of a moment, at most
+	between      = 60 * time.Millisecond // maximum between two simultaneous events
+	togetherTime = 2 * time.Second       // maximum for all simultaneous events of a moment
 )
 
 // play advances the playhead to the current time.

@@ -36,7 +36,7 @@ type track struct {
 	problem        string        // why decisions cannot be replayed
 	problemFrom    int           // the version of the problem
 	checkpoints    []checkpoint
-	nextCheckpoint int // the version from which on the next one is saved
+	nextCheckpoint int // the minimum version of the next checkpoint
 
 	cursor *decide.State // the state computed last
 	at     int           // its version

@@ -20,7 +20,7 @@ const (
 	excerptSize = 400
 )
 
-// datum is a value on a page: its JSON or the beginning of it.
+// datum is a value on a page: its JSON, possibly truncated.
 type datum struct {
 	text string
 	size int // of the whole value; the text is truncated if it is shorter
@@ -52,7 +52,7 @@ func cutTo(text string, size, space int) *datum {
 	return &datum{strings.Clone(text[:end]), size}
 }
 
-// pool contains each text of a page once: many values occur in several steps, such as an
+// pool contains each value of a page once: many values occur in several steps, such as an
 // output that is the next input.
 type pool struct {
 	texts []string
@@ -62,7 +62,7 @@ type pool struct {
 	cut   int // number of truncated values
 }
 
-// newPool returns a pool whose first text stands for no value.
+// newPool returns a pool whose first entry stands for no value.
 func newPool() pool { return pool{texts: []string{""}, sizes: []int{0}, known: map[string]int{}} }
 
 // add returns the index of a value in the pool, 0 for none.

@@ -35,12 +35,12 @@ var timelineScript string
 //go:embed graph.js
 var graphScript string
 
-// Write writes the page. Only texts of this package and JSON are written raw; everything
+// Write writes the page. Only constants of this package and JSON are written raw; everything
 // else is escaped.
 func (rep *Report) Write(w io.Writer) error {
 	script := graphScript + timelineScript + pageScript
 	sum := sha256.Sum256([]byte(script))
-	// The page may run its own script and load nothing.
+	// The page may run only its own script, and load nothing.
 	policy := "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'"
 	title := rep.title()
@@ -190,7 +190,7 @@ func pane() g.Node {
 	)
 }
 
-// view returns a run without what the script draws, and its data for the script.
+// view returns the static part of a run, and the data from which the script draws the rest.
 func (r *Recording) view(index int) (g.Node, runData) {
 	r.finish()
 	data, truncated := r.data()

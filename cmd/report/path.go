@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// path counts how often the tasks of a workflow ran and its edges were taken.
+// path counts how many times the tasks of a workflow ran and its edges were taken.
 type path struct {
 	graph *graph.Graph
 	def   *dsl.Definition

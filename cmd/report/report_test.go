@@ -77,7 +77,7 @@ do:
 	}
 }
 
-// Whatever the text of a field is, it stays text.
+// A field stays text, whatever it contains.
 func TestHostileFields(t *testing.T) {
 	t.Parallel()
 	const bad = `</script><img src=x onerror="alert('1')">&amp;`

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// run is what the page shows of a run of a task, or of an execution.
+// run is what the page shows about a run of a task, or about an execution.
 type run struct {
 	*history.TaskRun
 
@@ -114,7 +114,7 @@ const longestText = 140
 
 func key(execution, task string) string { return execution + " " + task }
 
-// note updates the runs by an event, and returns the run that it is about.
+// note updates the runs with an event, and returns the run that it is about.
 func (r *Recording) note(e event.Event, entry history.Entry) *run {
 	execution := r.executions[e.Execution]
 	if execution == nil {
@@ -170,7 +170,7 @@ func (r *Recording) put(x *run) {
 	x.parent.children = append(x.parent.children, x)
 }
 
-// start adds what is known of an execution.
+// start adds what is known about an execution.
 func (r *Recording) start(x *run, started *history.Data) {
 	x.detail = x.execution
 	if started == nil {
@@ -201,7 +201,7 @@ func (r *Recording) documentOf(execution string, s *history.Data) *document {
 	return found
 }
 
-// begin adds what is known of a run of a task.
+// begin adds what is known about a run of a task.
 func (r *Recording) begin(x *run) {
 	id := key(x.execution, x.String())
 	x.parent = r.byKey[key(x.execution, x.Parent.String())]

@@ -13,9 +13,9 @@ import (
 	"flunq.io/flunq/tui/axis"
 )
 
-// The data of a run that the page's script draws. Text is clean. Values such as inputs are
-// indexes of the texts, of which the first is none. Positions are percentages of the time
-// axis, and rows are counted from 1.
+// The data of a run that the page's script draws. Text is printable. Values such as inputs are
+// indexes into the pool; 0 means none. Positions are percentages of the time axis, and rows are
+// counted from 1.
 type (
 	runData struct {
 		Texts     []string       `json:"texts"`
@@ -132,7 +132,7 @@ type viewer struct {
 	scale *axis.Scale
 }
 
-// The minimum distance of ticks and the minimum width of what must be visible, in percent.
+// The minimum distance between ticks and the minimum width of visible elements, in percent.
 const (
 	tickSpace = 8.5
 	hairline  = 0.05

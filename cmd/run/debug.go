@@ -30,7 +30,7 @@ type debugger struct {
 
 	breaks   []string // names or references of tasks
 	step     bool     // stop before every task
-	detached bool     // no more stops: it was told to quit, or there are no more commands
+	detached bool     // no more stops: the user quit, or there are no more commands
 
 	defs    map[string]*dsl.Definition // by workflow
 	opts    decide.Options
@@ -231,7 +231,7 @@ func (d *debugger) print(scope *expr.Scope, source, title string) {
 
 func (d *debugger) value(scope *expr.Scope, source string) (string, error) {
 	if scope == nil {
-		return "", errors.New("the data of this task is not known here")
+		return "", errors.New("the data of this task is unknown here")
 	}
 	program, err := expr.Compile(source, func(string) bool { return true })
 	if err != nil {

@@ -200,7 +200,7 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 	page.Runs = append(page.Runs, printed)
 }
 
-// recordInto records a run. A panic is an error too.
+// recordInto records a run. It turns a panic into an error.
 func recordInto(ctx context.Context, cfg sim.Config, printed *report.Recording) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -52,7 +52,7 @@ func (r *Runner) unended(why string) error {
 	return errors.New(why)
 }
 
-// hintForWaiting suggests how to end a wait for ever. The likely cause is an event that
+// hintForWaiting suggests how to avoid an endless wait. The likely cause is an event that
 // arrived but was not taken.
 func hintForWaiting(missed []sim.Missed) string {
 	const most = 10

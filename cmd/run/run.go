@@ -79,7 +79,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
 	f.StringVar(&r.id, "id", "", "the execution's id (default: derived from the seed, or random with --redis-url)")
 	f.StringVar(&r.record, "record", "", "write the recording to `FILE`")
-	f.StringVar(&r.recordMocks, "record-mocks", "", "write mocks that answer like the real services did to `FILE`")
+	f.StringVar(&r.recordMocks, "record-mocks", "", "write mocks that repeat the answers of the real services to `FILE`")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
 	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
 	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
@@ -127,7 +127,7 @@ type Runner struct {
 	mocksText   []byte         // of the mocks of this run
 	recorder    *mock.Recorder // nil without --record-mocks
 
-	left string // what becomes of an unended execution on a real Redis
+	left string // what happens to an execution on a real Redis that has not ended
 }
 
 func (r *Runner) arguments(c *cobra.Command, args []string) error {
@@ -209,7 +209,7 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		}
 	}
 	if (cfg.Mocks == nil || cfg.Onward) && slices.ContainsFunc(append(cfg.With, cfg.Definition), calls) {
-		// A real service must not take a request of this run for a repeat of another run's.
+		// A real service must not mistake a request of this run for a repetition of another run's.
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil

@@ -37,7 +37,7 @@ out (those that change something; repeats with the same Idempotency-Key count on
 what mocks keep at the end. A difference between runs without faults is a race. So is an
 update that is lost after a delay. The workflow also fails if a call is carried out
 twice with different keys, if a call whose answer was lost is never compensated, or if an
-execution waits for ever. Anything else that depends on a delay or a lost answer is a
+execution waits forever. Anything else that depends on a delay or a lost answer is a
 note. Ids, and values derived from the start time of a run, are not compared.
 
 Each finding is reduced to the faults it needs and shown as a story, or as two runs side
@@ -60,7 +60,7 @@ suspend, resume, cancel and retry, some message crashes its processes until it b
 dead letter, or calls outlast leases; --expect, --once and the hints do not apply there.
 
 Exit code 4: a failure was found. --allow-races and --allow-waiting turn races and
-executions that wait for ever into notes. Exit code 7: the workflow does not end even
+executions that wait forever into notes. Exit code 7: the workflow does not end even
 without faults.`,
 		Example: `  flunq sim order.yaml
   flunq sim order.yaml --once 'POST https://pay.test/*'
@@ -81,12 +81,12 @@ without faults.`,
 	f := c.Flags()
 	f.StringVar(&s.seeds, "seeds", "1000", "try the seeds `FROM:TO`, or this many")
 	f.StringVar(&s.faults, "faults", "all", "inject only `KINDS` of faults: "+strings.Join(faultWords(), ", ")+"; all or none")
-	f.IntVar(&s.executions, "executions", 1, "start the workflow `N` times at once")
+	f.IntVar(&s.executions, "executions", 1, "start the workflow `N` times concurrently")
 	f.IntVar(&s.processes, "processes", 2, "simulate `N` processes")
 	f.Uint64Var(&s.rate, "rate", 200, "inject one fault of each kind in `N` commands")
 	f.IntVar(&s.singles, "singles", 0, "try at most `N` single faults (default 5000)")
 	f.DurationVar(&s.duration, "duration", 0, "stop after this much real time, as in 30s")
-	f.IntVar(&s.parallel, "parallel", 0, "run `N` simulations at once (default: one for each core)")
+	f.IntVar(&s.parallel, "parallel", 0, "run `N` simulations in parallel (default: one for each core)")
 	f.StringArrayVar(&s.expect, "expect", nil, "require `JQ` to be true of every execution; it sees $status, $error, $input, $requests, $kept (repeatable)")
 	f.StringArrayVar(&s.once, "once", nil, "require that `CALL`, a method and a URL with *, reaches its service at most once per execution (repeatable)")
 	f.StringVar(&s.test, "test", "", "use the tests in `FILE`: search with the input and mocks of each, expect its status, output, error and events")
@@ -98,7 +98,7 @@ without faults.`,
 	f.BoolVar(&s.bridge, "bridge", false, "search the bridge to Kafka instead of a workflow")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
-	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
+	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait forever as notes")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.TuneForSimulations(c.Context())
 		if s.scheduler || s.bridge {
@@ -116,7 +116,7 @@ const simSteps = 20_000
 type searcher struct {
 	sh         *cli.Shell
 	format     *cli.Choice
-	simulation Runner // for the flags and files that run has too
+	simulation Runner // for the flags and files that it shares with run
 
 	seeds, faults, test, plan, save, record string
 	expect, once                            []string
@@ -133,7 +133,7 @@ type searcher struct {
 	page          *ReportFile
 }
 
-// simulationFlags adds the flags that flunq run has too.
+// simulationFlags adds the flags that it shares with flunq run.
 func (s *searcher) simulationFlags(c *cobra.Command) {
 	r, f := &s.simulation, c.Flags()
 	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, - for stdin, or none")
@@ -235,7 +235,7 @@ func (s *searcher) numbers() error {
 const endless = math.MaxInt32
 
 func (s *searcher) seedRange() (first, last uint64, err error) {
-	bad := cli.Misusef("--seeds %q: want FROM:TO such as 1:10000, or how many", s.seeds)
+	bad := cli.Misusef("--seeds %q: want FROM:TO such as 1:10000, or a number of seeds", s.seeds)
 	from, to, ranged := strings.Cut(s.seeds, ":")
 	if !ranged {
 		from, to = "1", from

@@ -25,7 +25,7 @@ func schedulerFlags() []string {
 	return []string{"scheduler", "bridge", "seeds", "singles", "duration", "parallel", "plan", "fail-fast", "output"}
 }
 
-// part is what is searched in place of a workflow: the scheduler or the bridge.
+// part returns what is searched instead of a workflow: scheduler or bridge.
 func (s *searcher) part() string {
 	if s.bridge {
 		return "bridge"
@@ -163,7 +163,7 @@ func named(t *scheduling.Trial, id string) string {
 	return ""
 }
 
-// schedulerStory returns the lines that concern an event: also the faults, and what the
+// schedulerStory returns the lines that concern an event, including the faults and what the
 // processes do.
 func schedulerStory(t *scheduling.Trial, id string, on bool) []printed {
 	var lines []printed

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim/scheduling"
 )
 
-// A broken promise is told as a story, with the command that repeats it.
+// A broken promise is explained as a story, with the command that repeats it.
 func TestWriteSchedulerFindings(t *testing.T) {
 	t.Parallel()
 	look := scheduling.Search{First: 30, Last: 60, Singles: 1, FailFast: true, Mistake: scheduling.Mistake{NoReconciler: true}}

@@ -303,7 +303,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	}
 }
 
-// sideHead describes how often a run was seen, and with which faults.
+// sideHead describes how many times a run was seen, and with which faults.
 func sideHead(side search.Side) string {
 	runs := history.Count(side.Runs, "run")
 	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)

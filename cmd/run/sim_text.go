@@ -281,7 +281,7 @@ func (s *searcher) meaning(f *search.Finding) string {
 	}[f.Rule], "The workflow had a different outcome.")
 }
 
-// hangMeaning explains how to end a task that waits for ever.
+// hangMeaning explains how to end a task that waits forever.
 func hangMeaning(f *search.Finding) string {
 	text := "Give the listen task a timeout, and handle it in a catch."
 	if f.Task == "" {

@@ -151,7 +151,7 @@ func PlaybackOptions(cfg sim.Config) playback.Options {
 	return opts
 }
 
-// DataRedactor returns a function that replaces secrets by ***; nil if there are no secrets.
+// DataRedactor returns a function that replaces secrets with ***; nil if there are no secrets.
 func DataRedactor(secrets map[string]any) func([]byte) []byte {
 	if len(secrets) == 0 {
 		return nil

@@ -76,7 +76,7 @@ with their lines, and the exit code is 1.`,
 	f.StringVar(&a.key, "key", "", "give the published record the key `KEY` (default: the id)")
 	f.StringVar(&a.tenant, "tenant", "", "reach the tenant `NAME` (topics event: and workflow:)")
 	f.StringArrayVar(&a.headers, "header", nil, "add the header `NAME=VALUE` (repeatable)")
-	f.BoolVar(&a.replace, "replace", false, "replace an event with this id that was not tried yet")
+	f.BoolVar(&a.replace, "replace", false, "replace an event with this id whose publication has not been tried yet")
 	f.BoolVar(&a.jsonl, "jsonl", false, "read events from stdin, a JSON object on each line")
 	c.RunE = a.target.run(a.run)
 	return c
@@ -171,7 +171,7 @@ func momentFlags(c *cobra.Command) *moment {
 	return &m
 }
 
-// read returns what is given.
+// read returns the time or the duration, whichever is given.
 func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, err error) {
 	switch {
 	case (m.at == "") == (m.after == ""):
@@ -191,7 +191,7 @@ func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, 
 	}
 }
 
-// delay reads a duration above 0: 10m, PT10M, 3d.
+// delay reads a positive duration: 10m, PT10M, 3d.
 func delay(text string) (*durationpb.Duration, error) {
 	d, err := dsl.ParseSpan(text)
 	if err != nil {
@@ -199,7 +199,7 @@ func delay(text string) (*durationpb.Duration, error) {
 	}
 	length, ok := d.Fixed()
 	if !ok || length == 0 {
-		return nil, errors.New("want a duration above 0 without months")
+		return nil, errors.New("want a positive duration without months")
 	}
 	return durationpb.New(length), nil
 }
@@ -307,7 +307,7 @@ func parse(text []byte) (*schedulerpb.ScheduleRequest, error) {
 }
 
 // send schedules a batch and prints the events. It returns how many it has scheduled, and how many
-// had been scheduled before, with the same content. It reports each request that was refused.
+// had been scheduled before with the same content. It reports each rejected request.
 func (a *addition) send(ctx context.Context, c *client, b batch, report func(int, error)) (scheduled, before int, err error) {
 	if len(b.requests) == 0 {
 		return 0, 0, nil

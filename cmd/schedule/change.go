@@ -37,7 +37,7 @@ type changed struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// flags adds the flags that these commands share. The shell offers events with a status.
+// flags adds the flags that these commands share. The shell completes events with the status offered.
 func (h *change) flags(offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
 	h.target = targetFlags(c, h.sh)
 	c.ValidArgsFunction = completeEvents(h.target, offered)
@@ -123,7 +123,7 @@ func newReplayCommand(sh *cli.Shell) *cobra.Command {
 	}
 	return h.dead(&cobra.Command{
 		Use:   "replay ID…",
-		Short: "Publish dead events once more",
+		Short: "Publish dead events again",
 		Example: `  flunq schedule dlq replay 4be0643f-1d98-573b-97cd-ca98a65347dd
   flunq schedule dlq replay --all --topic orders --dry-run`,
 	})
@@ -138,7 +138,7 @@ func newDropCommand(sh *cli.Shell) *cobra.Command {
 	return h.dead(&cobra.Command{
 		Use:     "drop ID…",
 		Short:   "Give up dead events",
-		Long:    "Gives up dead events: they become cancelled, and are removed as cancelled ones are (SCHEDULER_RETENTION).",
+		Long:    "Gives up dead events: they become cancelled, and are removed after SCHEDULER_RETENTION.",
 		Example: "  flunq schedule dlq drop 4be0643f-1d98-573b-97cd-ca98a65347dd --yes",
 	})
 }
@@ -210,7 +210,7 @@ func (h *change) preview(ctx context.Context, c *client, ids []string) error {
 	return nil
 }
 
-// apply changes the events, and goes on behind one that cannot be changed.
+// apply changes the events, and continues after one that cannot be changed.
 func (h *change) apply(ctx context.Context, c *client, ids []string) error {
 	var rows []changed
 	var wrong []error

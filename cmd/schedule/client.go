@@ -39,7 +39,7 @@ func targetFlags(c *cobra.Command, sh *cli.Shell) *target {
 	f.StringVar(&t.address, "grpc", "", "use the scheduler at `ADDRESS`, host:port (SCHEDULER_ADDRESS)")
 	f.BoolVar(&t.tls, "tls", false, "encrypt the connection, and trust the CAs of the system")
 	f.StringVar(&t.ca, "tls-ca", "", "encrypt the connection, and trust the CA in `FILE`")
-	f.StringVar(&t.cert, "tls-cert", "", "show the certificate in `FILE`, with --tls-key")
+	f.StringVar(&t.cert, "tls-cert", "", "present the client certificate in `FILE`, with --tls-key")
 	f.StringVar(&t.key, "tls-key", "", "use the key of the certificate in `FILE`")
 	f.StringVar(&t.tokenFile, "token-file", "", "read the bearer token from `FILE` (SCHEDULER_TOKEN holds the token itself)")
 	return t
@@ -57,7 +57,7 @@ type client struct {
 	from    string // the origin of the address
 }
 
-// connect returns a client. It connects when it is used first.
+// connect returns a client, which connects when it is first used.
 func (t *target) connect(ctx context.Context) (*client, error) {
 	c := &client{}
 	switch dev, running := cli.ReadDevState(t.sh); {
@@ -126,7 +126,7 @@ func (t *target) security() (credentials.TransportCredentials, error) {
 		errs = append(errs, err)
 	}
 	if (t.cert == "") != (t.key == "") {
-		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
+		errs = append(errs, errors.New("--tls-cert and --tls-key must be given together"))
 	} else if t.cert != "" {
 		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
 		if err != nil {
@@ -153,7 +153,7 @@ func (t *target) token() (string, error) {
 	return token, nil
 }
 
-// completeEvents completes the ids of events with a status (EVENT_STATUS_UNSPECIFIED: of all).
+// completeEvents completes the ids of events with a status (EVENT_STATUS_UNSPECIFIED: any).
 func completeEvents(t *target, with schedulerpb.EventStatus) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) (ids []string, directive cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompletionTimeout)
@@ -176,7 +176,7 @@ func completeEvents(t *target, with schedulerpb.EventStatus) cobra.CompletionFun
 
 func (c *client) close() { _ = c.conn.Close() }
 
-// failed adds to an error of a call what the user can do, and its exit code.
+// failed adds advice and the exit code to the error of a call.
 func (c *client) failed(err error) error {
 	s, _ := status.FromError(err)
 	switch s.Code() {
@@ -197,7 +197,7 @@ func (c *client) failed(err error) error {
 		}
 		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not answer: %s\n%s", c.address, message, advice))
 	case codes.Unauthenticated:
-		return cli.Misusef("the scheduler at %s wants a token that it knows: name it with --token-file or SCHEDULER_TOKEN", c.address)
+		return cli.Misusef("the scheduler at %s requires a valid token: give one with --token-file or SCHEDULER_TOKEN", c.address)
 	case codes.InvalidArgument:
 		return cli.Misusef("%s", s.Message())
 	case codes.ResourceExhausted:
@@ -209,7 +209,7 @@ func (c *client) failed(err error) error {
 	}
 }
 
-// refused returns an error that says why a request was not done, nil if it was.
+// refused returns an error that says why a request was not carried out; nil if it was.
 func refused(s *schedulerpb.Status) error {
 	switch message := cmp.Or(s.GetMessage(), s.GetCode().String()); s.GetCode() {
 	case schedulerpb.StatusCode_SUCCESS, schedulerpb.StatusCode_RECORD_FOUND, schedulerpb.StatusCode_NO_CONTENT:

@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 )
 
-// eventRow is an event in the output. 'schedule add --jsonl' reads it too.
+// eventRow is an event in the output. 'schedule add --jsonl' also reads it.
 type eventRow struct {
 	ID       string            `json:"id"`
 	Status   schedule.Status   `json:"status,omitempty"`

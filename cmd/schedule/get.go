@@ -29,7 +29,8 @@ func newGetCommand(sh *cli.Shell) *cobra.Command {
 	})
 }
 
-// newShowCommand completes a command that shows an event. The shell offers those with a status.
+// newShowCommand completes a command that shows an event. The shell completes events with the status
+// offered.
 func newShowCommand(sh *cli.Shell, offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
 	i := &inspection{sh: sh}
 	c.Args = cli.OneArgument("event")

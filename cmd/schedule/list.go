@@ -20,7 +20,7 @@ type listing struct {
 	sh     *cli.Shell
 	target *target
 	format *cli.Choice
-	status *cli.Choice // nil: dead ones
+	status *cli.Choice // nil: list dead events
 
 	topic, due, dueBefore, dueAfter, after string
 	partition, limit                       int
@@ -52,14 +52,14 @@ cancelled are listed as long as the scheduler keeps them (SCHEDULER_RETENTION).`
 	return l.flags(c)
 }
 
-// flags adds the flags that both listings have.
+// flags adds the flags that both listings share.
 func (l *listing) flags(c *cobra.Command) *cobra.Command {
 	l.target = targetFlags(c, l.sh)
 	l.format = cli.ListFlag(c)
 	f := c.Flags()
 	f.StringVar(&l.topic, "topic", "", "only those of the topic `NAME`")
 	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
-	f.StringVar(&l.after, "after", "", "continue after the `CURSOR` that the listing before has printed")
+	f.StringVar(&l.after, "after", "", "continue after the `CURSOR` that the previous listing printed")
 	f.BoolVar(&l.payloads, "payloads", false, "include the payloads")
 	c.RunE = l.target.run(l.run)
 	return c
@@ -113,7 +113,7 @@ func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 	if err != nil {
 		return err
 	}
-	// Rows of these formats need not wait for each other.
+	// In these formats rows can be printed as they arrive.
 	row := cli.List[eventRow]{Columns: eventColumns(l.status == nil), ID: func(r eventRow) string { return r.ID }, Empty: "no events"}
 	streamed := l.format.String() == "jsonl" || l.format.String() == "ids"
 	var rows []eventRow

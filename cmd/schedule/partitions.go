@@ -47,7 +47,7 @@ SCHEDULER_TOTAL_PARTITIONS to the same number, or leave it out, before a process
 // partitions is the JSON output.
 type partitions struct {
 	Count     int      `json:"count"`
-	Former    []int    `json:"former"` // not empty yet, besides the first Count
+	Former    []int    `json:"former"` // partitions beyond the first Count that may still hold events
 	Processes []string `json:"processes"`
 }
 
@@ -55,7 +55,7 @@ func (r *repartition) run(ctx context.Context, c *client, args []string) error {
 	text := strings.Join(args, "")
 	count, err := strconv.ParseInt(text, 10, 32)
 	if text != "" && (err != nil || count < 1) {
-		return cli.Misusef("partitions %q: want a whole number from 1 on", text)
+		return cli.Misusef("partitions %q: want a positive integer", text)
 	}
 	out, err := c.Partitions(ctx, &schedulerpb.PartitionsRequest{})
 	if err == nil && count > 0 {

@@ -30,7 +30,7 @@ type bridging struct {
 	closing []func()
 }
 
-// bridging returns the bridge that the process is, nil if it is none.
+// bridging returns the bridge that the process runs; nil if it runs none.
 func (s *server) bridging(set cli.Settings, tenant string, secrets map[string]any) (*bridging, error) {
 	named := slices.Contains(s.only, bridgeService)
 	if set.StreamType == cli.InRedis && named {

@@ -81,7 +81,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	f.StringVar(&d.http, "http", "", "serve health checks and metrics on `ADDRESS` (default: none)")
 	f.StringVar(&d.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
 	f.StringVar(&d.log, "log-level", "", "log the services at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
-	f.BoolVar(&d.scheduler, "scheduler", false, "also run the scheduler of events")
+	f.BoolVar(&d.scheduler, "scheduler", false, "also run the event scheduler")
 	f.StringVar(&d.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
 	cli.Offer(c, "clock", d.clock)
 	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
@@ -127,8 +127,8 @@ func (d *developer) run(ctx context.Context, args []string) error {
 	return d.live(ctx, opts, log, docs)
 }
 
-// schedule prepares the scheduler, if it is asked for. Everything is in the Redis of this
-// process, whatever the settings say.
+// schedule prepares the scheduler, if it is requested. It keeps everything in the Redis of this
+// process, regardless of the settings.
 func (d *developer) schedule(ctx context.Context, process string, log *slog.Logger) error {
 	if !d.scheduler {
 		return nil

@@ -50,7 +50,7 @@ checks of containers need it.`,
 	return c
 }
 
-// healthAddress returns the address to ask at: the flag, or where a process with the same
+// healthAddress returns the address to query: the flag, or where a process with the same
 // settings listens.
 func healthAddress(sh *cli.Shell, flag string) (string, error) {
 	address := flag
@@ -77,7 +77,7 @@ func askReady(ctx context.Context, address string) error {
 	if err != nil {
 		return cli.Misusef("--http %q: want host:port", address)
 	}
-	// A proxy of the environment has nothing to do with this machine.
+	// Requests to this machine must not go through the environment's proxy.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
@@ -97,6 +97,6 @@ func askReady(ctx context.Context, address string) error {
 	var body struct {
 		Reason string `json:"reason"`
 	}
-	_ = json.NewDecoder(io.LimitReader(response.Body, most)).Decode(&body) // else the status says it
+	_ = json.NewDecoder(io.LimitReader(response.Body, most)).Decode(&body) // otherwise the status explains it
 	return fmt.Errorf("not ready: %s", cli.Printable(cmp.Or(body.Reason, response.Status)))
 }

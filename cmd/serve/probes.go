@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// probes answers health checks from the start of the process, also while it waits for Redis.
+// probes answers health checks from the start of the process, even while it waits for Redis.
 type probes struct {
 	address string // "" if it does not listen
 	server  *http.Server

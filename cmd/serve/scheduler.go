@@ -44,10 +44,10 @@ type scheduling struct {
 	tenant  string // of requests that name none
 	percent int    // of Redis' maxmemory above which events are refused; 0: never
 	log     *slog.Logger
-	dev     *dev.Redis // of flunq dev, whose clock decides what is due; else nil
+	dev     *dev.Redis // of flunq dev, whose clock decides what is due; nil in flunq serve
 
 	ledger  scheduler.Ledger
-	feed    *kafka.Feed      // nil: events reach the index at once
+	feed    *kafka.Feed      // nil: events reach the index directly
 	intake  scheduler.Ledger // of the API: ledger, or one that sends to the feed
 	actors  *scheduler.Scheduler
 	server  *grpcserver.Server
@@ -55,7 +55,7 @@ type scheduling struct {
 	closing []func()
 
 	publishing sync.Mutex // held while flunq dev publishes
-	meanwhile  int        // events published while the clock was moved, but not by that
+	meanwhile  int        // events that publishNow published since the last publish
 }
 
 // has reports whether a part runs in this process.
@@ -63,7 +63,7 @@ func (s *scheduling) has(part string) bool {
 	return len(s.parts) == 0 || slices.Contains(s.parts, wholeScheduler) || slices.Contains(s.parts, part)
 }
 
-// open assembles the scheduler and listens. Call close when it is not needed any more.
+// open assembles the scheduler and listens. The caller must call close afterwards.
 func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry prometheus.Registerer) error {
 	if s.has(schedulerConsumer) && !s.has(schedulerAPI) && !s.has(schedulerWorker) && s.set.Feed == cli.NoFeed {
 		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none", schedulerConsumer)
@@ -119,7 +119,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	return s.openServer(ctx, st, watch)
 }
 
-// openFeed opens the topic that events take to the index, if there is one and this process
+// openFeed opens the topic through which events reach the index, if there is one and this process
 // uses it.
 func (s *scheduling) openFeed() (err error) {
 	if s.set.Feed == cli.NoFeed || !s.has(schedulerAPI) && !s.has(schedulerConsumer) {
@@ -150,7 +150,7 @@ func (s *scheduling) consumer() scheduler.Actor {
 	return scheduler.Actor{Name: "consumer", Step: c.Step}
 }
 
-// requests returns how requests are understood, whatever way they take.
+// requests returns the options for requests over gRPC and through the feed.
 func (s *scheduling) requests() scheduler.APIOptions {
 	return scheduler.APIOptions{
 		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic,
@@ -158,7 +158,7 @@ func (s *scheduling) requests() scheduler.APIOptions {
 	}
 }
 
-// sink returns where events are published, nil if this process publishes none.
+// sink returns the sink that events are published to; nil if this process publishes none.
 func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink, error) {
 	if !s.has(schedulerWorker) {
 		return nil, nil
@@ -175,7 +175,7 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 	return topics, nil
 }
 
-// openLedger opens the place of the records, and adds the actors that it needs.
+// openLedger opens the store of the records, and adds the actors that it needs.
 func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, watch *telemetry.Scheduler, opts *scheduler.Options) error {
 	if s.set.Records == cli.InRedis {
 		s.ledger = agenda.NewLedger(client, agenda.Options{
@@ -193,7 +193,7 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 		return err
 	}
 	if err := table.Check(ctx); err != nil {
-		s.log.WarnContext(ctx, "the table lacks something", "err", err)
+		s.log.WarnContext(ctx, "the table is incomplete", "err", err)
 	}
 	s.ledger = scheduler.NewTabled(table, index, nil)
 	s.intake = s.ledger
@@ -219,8 +219,8 @@ func unreachable(err error) bool {
 	return is
 }
 
-// partitions sets the number of partitions to that in Redis, unless the settings say
-// something else: then it is an error.
+// partitions adopts the number of partitions in Redis. It returns an error if the settings give a
+// different number.
 func (s *scheduling) partitions(ctx context.Context, opts *scheduler.Options) error {
 	members, err := s.ledger.Members(ctx, "", 0)
 	switch {
@@ -276,8 +276,8 @@ func (s *scheduling) bind(ctx context.Context) (err error) {
 	return nil
 }
 
-// publish publishes what is due by the clock of flunq dev, during an advance. It returns how
-// many events were published since the clock is moved.
+// publish publishes what is due by the clock of flunq dev, during an advance. It returns the number
+// of events published since it was last called, and when the next one is due.
 func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -286,12 +286,12 @@ func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
 	return published, next, err
 }
 
-// publishNow publishes what is due by the clock of flunq dev while nobody moves it.
+// publishNow publishes what is due by the clock of flunq dev, except during an advance.
 func (s *scheduling) publishNow(ctx context.Context) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	published, _, err := s.actors.Drain(ctx)
-	if s.dev.Moving() { // since a moment ago
+	if s.dev.Moving() { // an advance has just begun
 		s.meanwhile += published
 	}
 	return err
@@ -323,14 +323,14 @@ func (s *scheduling) warn(ctx context.Context) {
 		return
 	}
 	if s.set.TokensFile == "" && s.set.Client == "" {
-		s.log.WarnContext(ctx, "anybody who reaches the gRPC server can use it: set SCHEDULER_TOKENS_FILE or GRPC_TLS_CLIENT_CA", "address", s.set.Address)
+		s.log.WarnContext(ctx, "anyone who can reach the gRPC server can use it: set SCHEDULER_TOKENS_FILE or GRPC_TLS_CLIENT_CA", "address", s.set.Address)
 	}
 	if s.set.Cert == "" {
 		s.log.WarnContext(ctx, "the connections to the gRPC server are not encrypted: set GRPC_TLS_CERT and GRPC_TLS_KEY", "address", s.set.Address)
 	}
 }
 
-// check returns why events cannot be scheduled now.
+// check returns an error if events cannot be scheduled now.
 func (s *scheduling) check(ctx context.Context, st *store.Store) error {
 	used, limit, err := inspect.New(st).MemoryUse(ctx)
 	if err == nil && s.percent > 0 && limit > 0 && used > limit/100*int64(s.percent) {
@@ -350,7 +350,7 @@ func (s *scheduling) address() string {
 	return s.listen.Addr().String()
 }
 
-// run runs the scheduler until ctx ends. Then calls and publications that have begun end.
+// run runs the scheduler until ctx ends, and then waits for calls and publications in progress.
 func (s *scheduling) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -50,7 +50,7 @@ events of dead consumers are claimed (…_RECLAIM_ENABLED is true), 100 events a
 once (…_STREAM_BATCH), and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY),
 however many hang. 'flunq help limits' lists the limits of a process.
 
-Ended executions are kept for ever, unless --keep-finished (KEEP_FINISHED) limits how long
+Ended executions are kept forever, unless --keep-finished (KEEP_FINISHED) limits how long
 or KEEP_FINISHED_COUNT limits how many of each tenant. Then the processes remove them and
 their histories, a few at a time. An execution that is retried or whose parent is running
 stays. Use the same settings in every process.
@@ -77,7 +77,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	s.target = cli.TargetFlags(c, sh)
 	f := c.Flags()
 	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer, bridge, scheduler, or parts of it: scheduler-api, scheduler-consumer, scheduler-worker")
-	f.BoolVar(&s.scheduler, "scheduler", false, "also run the scheduler of events (SCHEDULER_ENABLED)")
+	f.BoolVar(&s.scheduler, "scheduler", false, "also run the event scheduler (SCHEDULER_ENABLED)")
 	f.StringVar(&s.schedulerConfig, "scheduler-config", "", "run the scheduler, with the settings of the documented scheduler service in `FILE` (CONFIG_PATH)")
 	f.StringVar(&s.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
 	f.StringVar(&s.http, "http", cli.DefaultHTTP, "serve health checks and metrics on `ADDRESS` (HTTP_ADDRESS; empty: none)")
@@ -210,7 +210,7 @@ func (s *server) settings() (set cli.Settings, err error) {
 	return set, set.Keep(s.keep)
 }
 
-// scheduling returns the scheduler that the process runs, nil if it does not.
+// scheduling returns the scheduler that the process runs; nil if it runs none.
 func (s *server) scheduling(set cli.Settings, process, tenant string, log *slog.Logger) *scheduling {
 	if !s.scheduler {
 		return nil
@@ -242,8 +242,8 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 	return r, nil
 }
 
-// retry tries something until it succeeds, ctx ends, or its error does not say that a server is
-// away. It calls waits every 30 seconds.
+// retry calls try until it succeeds, ctx ends, or away returns false for its error. It calls waits
+// with the error every 30 seconds.
 func retry(ctx context.Context, away func(error) bool, waits func(error), try func() error) error {
 	const pause, rounds = 2 * time.Second, 15
 	for n := 0; ; n++ {

@@ -48,7 +48,7 @@ func (l *Live) emit(ctx context.Context, e event.Event) (err error) {
 	return l.store.Publish(ctx, e)
 }
 
-// eventOf parses an event that the user has typed as JSON or YAML.
+// eventOf parses an event that the user typed as JSON or YAML.
 func eventOf(text string) (e event.Event, err error) {
 	v, err := dsl.ParseData("event", []byte(text))
 	if err != nil {
@@ -81,7 +81,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 			continue
 		}
 		if !isText || text == "" {
-			return fmt.Errorf("%s: want text that is not empty", name)
+			return fmt.Errorf("%s: want a non-empty string", name)
 		}
 		*into = text
 		return nil
@@ -99,7 +99,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 	}
 	switch value.(type) {
 	case nil, map[string]any, []any:
-		return fmt.Errorf("attribute %s: want text, a number or a boolean", name)
+		return fmt.Errorf("attribute %s: want a string, a number or a boolean", name)
 	}
 	if e.Ext == nil {
 		e.Ext = map[string]string{}

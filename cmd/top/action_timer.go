@@ -113,8 +113,8 @@ func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) 
 	}}, nil
 }
 
-// once returns the description of a change, "" if it did nothing because another operator
-// was faster.
+// once returns the description of a change; "" if it did nothing because another operator was
+// faster.
 func once(description string, try func() (bool, error)) (string, error) {
 	done, err := try()
 	if err != nil || !done {

@@ -119,7 +119,7 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	return err
 }
 
-// outlook adds the pending timers and what will never end or is missing.
+// outlook adds the pending timers, and the waits that will never end or lack something.
 func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, out *tui.Execution) error {
 	found, err := l.examiner.Examine(ctx, x.Tenant, []store.Execution{x})
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 // latestEvents is how many recent events Activities reads for each execution.
 const latestEvents = 24
 
-// Activities returns the open tasks of executions, according to the ends of their histories.
+// Activities returns the open tasks of executions, judging by the ends of their histories.
 func (l *Live) Activities(ctx context.Context, ids []string) ([]tui.Activity, error) {
 	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {

@@ -41,9 +41,9 @@ func TestOverview(t *testing.T) {
 	w.addDeadLetter("lost-1", "com.shop.paid", "nobody could read it")
 	var o tui.Overview
 	w.until("a task runs, a timer is set, and all have read", func() bool {
-		before := o // an overview is not of one moment
+		before := o // an overview is not a snapshot of one moment
 		o = w.overview()
-		// What means nothing to a service is pending until it reads again.
+		// Events that do not concern a service are pending until its next read.
 		reading := slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Alive == 0 || s.Pending > 1 })
 		return len(before.Running) == 1 && len(before.Due) == 1 && !reading
 	})
@@ -114,7 +114,7 @@ func TestRates(t *testing.T) {
 		}
 		return true
 	})
-	time.Sleep(250 * time.Millisecond) // two looks have to be apart
+	time.Sleep(250 * time.Millisecond) // the minimum time between two samples
 	if o := w.overview(); o.Events != 0 || o.Fires != 0 {
 		t.Errorf("in the end %v events and %v fires a second", o.Events, o.Fires)
 	}
@@ -518,7 +518,8 @@ func TestCircuits(t *testing.T) {
 		"circuit breaker half-open: slow.example, the next call decides (1 failure in a row)")
 }
 
-// A bridge is a service of its processes; without one, a note says what its group holds back.
+// A bridge is listed as a service of its processes; without one, a note says what its group holds
+// back.
 func TestBridge(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

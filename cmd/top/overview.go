@@ -155,7 +155,8 @@ func idsOf(executions []store.Execution) []string {
 	return ids
 }
 
-// silentAfter is when a consumer counts as gone. An idle one reads every few seconds.
+// silentAfter is how long after its last read a consumer counts as gone. An idle one reads every
+// few seconds.
 const silentAfter = 20 * time.Second
 
 // services adds the services with their processes, and other readers of the stream.
@@ -319,7 +320,7 @@ func (l *Live) readers(g inspect.Group) map[string]tui.Worker {
 
 func isBridge(group string) bool { return strings.HasPrefix(group, store.BridgePrefix) }
 
-// tooLate is how late a timer causes a note.
+// tooLate is the delay of a timer above which a note appears.
 const tooLate = 5 * time.Second
 
 // notes adds warnings.

@@ -113,8 +113,8 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	return page, err
 }
 
-// cannotMatch reports whether a timer with this text cannot match, which saves parsing it as
-// JSON.
+// cannotMatch reports whether a timer with this JSON text certainly does not match, which saves
+// parsing it.
 func cannotMatch(f tui.Filter, text string) bool {
 	if strings.Contains(text, `\`) {
 		return false

@@ -20,7 +20,7 @@ func executionRow(x store.Execution) tui.Row {
 	}
 }
 
-// late is how late a timer counts as overdue rather than as about to fire.
+// late is the delay above which a timer counts as overdue rather than about to fire.
 const late = time.Second
 
 func timerRow(p timers.Pending, now time.Time) tui.Row {

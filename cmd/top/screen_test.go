@@ -54,7 +54,7 @@ func (*environment) opens(term *terminal) {
 	term.keys("Enter")
 	term.shows("order-3", "test.nap", "rest", "wait", "waiting")
 	term.keys("Escape")
-	term.shows("1 of 1", "!Document") // else both are read as one key, with alt
+	term.shows("1 of 1", "!Document") // otherwise both are read as one key, with alt
 	term.keys("1")
 	term.shows("Overview", "5 open")
 }

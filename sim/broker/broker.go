@@ -1,5 +1,5 @@
-// Package broker is a log of topics in memory, with a group of consumers, for the simulator. It
-// is as deterministic as its hook.
+// Package broker is an in-memory message broker for the simulator, with topics and one consumer
+// group. It is as deterministic as its hook.
 package broker
 
 import (
@@ -31,13 +31,13 @@ type Options struct {
 	ScheduleTopic string
 	ScheduleDLQ   string
 	Largest       int // bytes of a value; 0: any
-	Fetch         int // messages that one Fetch returns at most; 0: all
+	Fetch         int // maximum number of messages that one Fetch returns; 0: all
 
 	// Hook, if set, is called for each request; a call with several events sends one request for
 	// each. It may call carryOut, before or after waiting, or twice like a producer that is not
-	// idempotent, and returns what the client learns: nil means that the reply arrives, an error
-	// replaces it. So it can crash the client before or after the request, lose a request or a
-	// reply, delay, rebalance, and be unavailable.
+	// idempotent. It returns what the client sees: nil if the reply arrives, or an error instead
+	// of the reply. So it can crash the client before or after the request, lose the request or
+	// its reply, delay, rebalance, and be unavailable.
 	Hook func(ctx context.Context, r Request, carryOut func()) error
 }
 
@@ -91,15 +91,14 @@ func (b *Broker) Records(topic string) []schedule.Message {
 	return out
 }
 
-// Committed returns how many messages of each partition of the schedule topic need not be read
-// again.
+// Committed returns the committed offset of each partition of the schedule topic.
 func (b *Broker) Committed() []int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.committed)
 }
 
-// Put appends a record like another program, and returns it with its partition and offset.
+// Put appends a record, as another program would, and returns it with its partition and offset.
 func (b *Broker) Put(m schedule.Message) schedule.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +153,8 @@ func (s *Sink) Publish(ctx context.Context, events []schedule.Event) []error {
 	return errs
 }
 
-// Expel removes a process from the group, like a broker whose session timeout has passed. Other
-// members read again what the process has not committed.
+// Expel removes a process from the group, like a broker after the session timeout. Other
+// members read what the process has not committed again.
 func (b *Broker) Expel(process string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,8 +199,8 @@ func (b *Broker) leave(f *Feed) {
 type Feed struct {
 	broker    *Broker
 	process   string
-	positions map[int]int64 // where to read on, by partition
-	marks     map[int]int64 // what is to be committed, by partition
+	positions map[int]int64 // the next offset to read, by partition
+	marks     map[int]int64 // the offset to commit, by partition
 	closed    bool
 }
 
@@ -259,7 +258,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 			fetched = append(fetched, some...)
 		}
 	})
-	if err != nil { // the client reads on where it was
+	if err != nil { // the client continues from the same position
 		return nil, err
 	}
 	b.mu.Lock()

@@ -40,7 +40,7 @@ func TestBroker(t *testing.T) {
 
 var errLost = errors.New("connection lost")
 
-// What the hook does to a request is what the client and the topic see of it.
+// The client and the topic see what the hook does to a request.
 func TestHook(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -74,7 +74,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// A member that is expelled does not commit, and its messages are read again.
+// An expelled member does not commit, and its messages are read again.
 func TestExpel(t *testing.T) {
 	t.Parallel()
 	b := broker.New(options())

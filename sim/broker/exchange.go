@@ -10,8 +10,7 @@ import (
 	"flunq.io/flunq/engine/cloudevents"
 )
 
-// Exchange is a broker of bridges: it keeps topics in memory. Its clients are as deterministic as
-// their callers.
+// Exchange is an in-memory broker for bridges. Its clients are as deterministic as their callers.
 type Exchange struct {
 	Largest int // bytes of a value; 0: any
 
@@ -19,7 +18,7 @@ type Exchange struct {
 	topics map[string][][]cloudevents.Message // by topic and partition
 }
 
-// NewExchange returns an Exchange whose topics have that many partitions each.
+// NewExchange returns an Exchange with these topics; each has the given number of partitions.
 func NewExchange(partitions int, topics ...string) *Exchange {
 	b := &Exchange{topics: map[string][][]cloudevents.Message{}}
 	for _, name := range topics {
@@ -28,7 +27,7 @@ func NewExchange(partitions int, topics ...string) *Exchange {
 	return b
 }
 
-// Put appends a message like another program.
+// Put appends a message, as another program would.
 func (b *Exchange) Put(m cloudevents.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +56,7 @@ func (b *Exchange) Records(topic string) (all []cloudevents.Message) {
 	return all
 }
 
-// Client is a process' connection to an Exchange. It implements bridge.Sink and bridge.Source.
+// Client is a process's connection to an Exchange. It implements bridge.Sink and bridge.Source.
 type Client struct {
 	broker *Exchange
 	next   map[string]int // offset to read next, by partition

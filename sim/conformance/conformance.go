@@ -1,5 +1,5 @@
-// Package conformance reads and checks the scenarios of the conformance test kit (CTK) of the
-// Serverless Workflow specification, which are Gherkin features.
+// Package conformance reads and runs the scenarios of the conformance test kit (CTK) of the
+// Serverless Workflow specification, which are written as Gherkin features.
 package conformance
 
 import (
@@ -31,7 +31,7 @@ var embedded embed.FS
 func Official() fs.FS {
 	ctk, err := fs.Sub(embedded, "ctk")
 	if err != nil {
-		panic(err) // the folder is embedded above
+		panic(err) // the folder is embedded
 	}
 	return ctk
 }
@@ -40,7 +40,7 @@ func Official() fs.FS {
 func Services() *mock.Set {
 	src, err := embedded.ReadFile("services.mocks.yaml")
 	if err != nil {
-		panic(err) // the file is embedded above
+		panic(err) // the file is embedded
 	}
 	set, err := mock.Parse("services.mocks.yaml", src)
 	if err != nil {
@@ -111,7 +111,7 @@ func scenariosOf(file string, doc *messages.GherkinDocument) ([]Scenario, error)
 	return found, nil
 }
 
-// Outcome is what became of a workflow.
+// Outcome is how a workflow ended.
 type Outcome struct {
 	Status  decide.Status
 	Output  json.RawMessage
@@ -122,7 +122,7 @@ type Outcome struct {
 // Run runs a workflow until it ends.
 type Run func(ctx context.Context, def *dsl.Definition, input json.RawMessage) (Outcome, error)
 
-// Check runs the scenario. An error names the step that does not hold and says why.
+// Check runs the scenario. An error names the step that failed and says why.
 func (s Scenario) Check(ctx context.Context, run Run) error {
 	c := &check{ctx: ctx, run: run}
 	for _, step := range s.steps {

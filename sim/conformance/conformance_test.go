@@ -49,7 +49,7 @@ func conform(t *testing.T, run conformance.Run) {
 	}
 }
 
-// The embedded features are those of the specification.
+// The embedded features are identical to those of the specification.
 func TestOfficialFiles(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("FLUNQ_SPEC")
@@ -75,7 +75,7 @@ func TestOfficialFiles(t *testing.T) {
 	}
 }
 
-// A scenario that does not hold fails, with the step and the reason.
+// A failing scenario reports the step and the reason.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	const set = "Given a workflow with definition:\n\"\"\"yaml\ndocument: {dsl: '1.0.3', namespace: a, name: b, version: '1.0.0'}\n" +

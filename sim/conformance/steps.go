@@ -156,7 +156,7 @@ func (c *check) faultedWith(args []string) error {
 	return cmp.Or(err, wantMembers(args[1], end.problem))
 }
 
-// property returns the member of the output at a path of names separated by dots.
+// property returns the member of the output at a dot-separated path.
 func (c *check) property(path string) (any, error) {
 	v, err := canonical.Decode(c.outcome.Output)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package explore tries many things in parallel as if one after another, and finds the least of a
-// list that still makes one fail.
+// Package explore runs many trials in parallel with results as if they had run one after another,
+// and reduces the input of a failing trial to a minimal list.
 package explore
 
 import (
@@ -70,8 +70,9 @@ func feed[T, R any](ctx context.Context, all iter.Seq[T], order, work chan<- *ou
 	}
 }
 
-// Fewer returns a part of a list that still fails, by delta debugging: unless fails says no for
-// another reason, it does not fail without any one of the rest.
+// Fewer reduces a failing list by delta debugging. It returns a part that still fails, and that no
+// longer fails once any one element is removed; unless fails returned false for another reason,
+// such as a cancelled context.
 func Fewer[T any](list []T, fails func([]T) bool) []T {
 	if len(list) > 0 && fails([]T{}) {
 		return []T{}
@@ -83,7 +84,7 @@ func Fewer[T any](list []T, fails func([]T) bool) []T {
 			rest := slices.Concat(list[:from], list[min(from+size, len(list)):])
 			if len(rest) < len(list) && fails(rest) {
 				list, reduced = rest, true
-				parts = max(parts-1, 2) //nolint:mnd // halves at least
+				parts = max(parts-1, 2) //nolint:mnd // at least halves
 				break
 			}
 		}

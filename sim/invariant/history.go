@@ -110,8 +110,8 @@ func (a *historyAudit) take(e event.Event) {
 	}
 }
 
-// checkTimeLimit checks, once a decision is complete, that a timer was set for the time limit
-// of the execution.
+// checkTimeLimit checks, once a decision is complete, that a timer was set for the execution's
+// time limit.
 func (a *historyAudit) checkTimeLimit() {
 	if a.needsTimer {
 		a.broken("a workflow with a time limit has a timer", a.id, "none was set when it started or was retried")
@@ -473,8 +473,8 @@ func (a *historyAudit) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy)
 	}
 }
 
-// RetryDelay returns by how much a policy delays the n-th retry (from 1) after at, with the
-// least and the most jitter. ok is false if the delay is not a literal.
+// RetryDelay returns the minimum and the maximum delay, with jitter, of the n-th retry (from 1)
+// after at. ok is false if the delay is not a literal.
 func RetryDelay(r *dsl.RetryPolicy, n int, at time.Time) (from, to time.Duration, ok bool) {
 	once := at
 	if r.Delay != nil {

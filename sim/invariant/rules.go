@@ -42,7 +42,7 @@ type frame struct {
 	output  json.RawMessage
 	ending  bool   // an inner task ended with "end"
 	failing bool   // an inner task failed, and the failure is not handled yet
-	awaits  string // the inner run that ended, after which the task must continue at once
+	awaits  string // the inner run that ended, after which the task must continue immediately
 
 	branches []branchEnd
 }
@@ -146,8 +146,8 @@ func cutLast(ref string) (before, last string) {
 	return ref[:i], ref[i+1:]
 }
 
-// follows checks that a task that begins or is skipped comes after the previous one in
-// its list.
+// follows checks that a task that begins or is skipped comes after the previous one in its
+// list.
 func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
 	parent.awaits = ""
 	if parent.task.Kind == dsl.Fork {
@@ -239,7 +239,7 @@ func (r *rules) noWinner(f *frame, late bool) {
 	}
 }
 
-// fails records a failure: the enclosing task must fail or handle it at once.
+// fails records a failure: the enclosing task must fail or handle it immediately.
 func (r *rules) fails(f *frame) {
 	p := f.parent
 	if p == nil {

@@ -8,7 +8,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// luaJSON returns the table cjson, of which no script of the engine uses more than decode.
+// luaJSON returns the table cjson with decode, the only function that the engine's scripts use.
 func (r *Runner) luaJSON() *lua.LTable {
 	null := r.state.NewUserData()
 	table := r.state.SetFuncs(r.state.NewTable(), map[string]lua.LGFunction{
@@ -79,7 +79,7 @@ func jsonElement(l *lua.LState, decoder *json.Decoder, null *lua.LUserData, tabl
 	return nil
 }
 
-// jsonProblem returns an error that says where a text is not JSON.
+// jsonProblem returns an error that says where the input is not valid JSON.
 func jsonProblem(decoder *json.Decoder, err error) error {
 	return fmt.Errorf("Expected value but found invalid token at character %d: %w", decoder.InputOffset()+1, err)
 }

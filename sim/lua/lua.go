@@ -1,4 +1,4 @@
-// Package lua runs Redis scripts on gopher-lua, with the globals, libraries and error texts of
+// Package lua runs Redis scripts on gopher-lua, with the globals, libraries and error messages of
 // redis-server.
 package lua
 
@@ -21,7 +21,7 @@ const chunk = "user_script"
 
 // Script is a compiled script. It never changes, so it is safe for concurrent use.
 type Script struct {
-	SHA    string // the name by which it is called
+	SHA    string // its SHA1, by which EVALSHA calls it
 	Source string
 
 	proto *lua.FunctionProto

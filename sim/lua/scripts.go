@@ -66,7 +66,7 @@ func shaOf(source string, program *Script) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Execute executes EVAL, EVALSHA or SCRIPT. args are its arguments, two at least, or one of SCRIPT.
+// Execute executes EVAL, EVALSHA or SCRIPT. args has at least two arguments, or one for SCRIPT.
 func (s *Scripts) Execute(r *Runner, name string, args []string) resp.Reply {
 	switch strings.ToLower(name) {
 	case "eval":

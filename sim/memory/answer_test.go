@@ -29,7 +29,7 @@ func TestAnswerFormatsTimes(t *testing.T) {
 	}
 }
 
-// The next server reuses the buffers of a closed one, but sees nothing of their content.
+// The next server reuses the buffers of a closed one, but sees none of their content.
 func TestNothingOutlivesAServer(t *testing.T) {
 	t.Parallel()
 	for round := range 3 {

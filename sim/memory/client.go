@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Client returns a client without any activity of its own: it looks up no name, retries
-// no command, starts no goroutine and reads no clock. It dials to a Server, with the method
-// Dial.
+// Client returns a client that does nothing on its own: it looks up no name, retries no
+// command, starts no goroutine and reads no clock. dial is the method Dial of a Server.
 func Client(dial func() net.Conn) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379",

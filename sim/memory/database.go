@@ -89,7 +89,7 @@ func reads[T any](read func(db *Database, value *T, args []string) resp.Reply) f
 	}
 }
 
-// removes returns a command that removes parts of a value, and the key with the last of them.
+// removes returns a command that removes parts of a value, and the key with its last part.
 func removes[T any](remove func(value *T, part string) bool, size func(*T) int) func(*Database, []string) resp.Reply {
 	return reads(func(db *Database, value *T, args []string) resp.Reply {
 		n := 0
@@ -136,8 +136,8 @@ func (db *Database) matching(pattern, kind string) []string {
 	})
 }
 
-// makeReplies returns count empty replies for a list. While db.transient is set they come from
-// a shared buffer, because the reader consumes each reply before it sends the next command.
+// makeReplies returns count empty replies for a list. While db.transient is set, they come from
+// a shared buffer, because the client consumes each reply before it sends the next command.
 func (db *Database) makeReplies(count int) []resp.Reply {
 	if !db.transient {
 		return make([]resp.Reply, count)

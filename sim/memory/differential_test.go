@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// differentialVariable is the environment variable with the number of random commands; 6000 by
-// default.
+// differentialVariable names the environment variable that sets the number of random commands;
+// 6000 by default.
 const differentialVariable = "FLUNQ_DIFFERENTIAL"
 
 // commandsOf holds the templates of random commands: each word with choices stands for one of

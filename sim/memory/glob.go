@@ -1,6 +1,6 @@
 package memory
 
-// glob reports whether a text matches a pattern: * matches any text, and \ escapes the next byte.
+// glob reports whether text matches a pattern: * matches anything, and \ escapes the next byte.
 // The engine uses no other wildcards.
 func glob(pattern, text string) bool {
 	for pattern != "" {

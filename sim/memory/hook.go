@@ -9,13 +9,13 @@ import (
 
 // Hook passes what a client sends to its functions. It implements redis.Hook.
 type Hook struct {
-	// Send is called for each command, and for each pipeline with all of its commands. It calls
-	// perform or not, and returns what the client learns: the error of perform, or another one if
+	// Send is called for each command, and for each pipeline with all of its commands. It may call
+	// perform, and returns the error that the client sees: that of perform, or another one if
 	// there is no reply.
 	Send func(ctx context.Context, cmds []redis.Cmder, perform func() error) error
 	// Before is called before each command is performed. After an error there is no reply.
 	Before func(cmd redis.Cmder) error
-	// Answer is Server.Answer, or returns false if the commands have to go through a connection.
+	// Answer is Server.Answer, or a function that returns false if commands must use a connection.
 	Answer func(cmd redis.Cmder) bool
 }
 

@@ -35,7 +35,7 @@ func clock(db *Database, _ []string) resp.Reply {
 	return resp.Strings(db.time)
 }
 
-// info returns what clients usually ask a server about itself.
+// info returns the parts of INFO that clients usually read.
 func info(*Database, []string) resp.Reply {
 	return resp.Text("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n" +
 		"# Clients\r\nconnected_clients:1\r\n" +

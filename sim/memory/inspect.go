@@ -114,7 +114,7 @@ func sumTexts(h *maphash.Hash, texts []string) {
 	_ = h.WriteByte(end) // a hash never fails
 }
 
-// sumText adds a text and its end.
+// sumText adds a string and a terminator.
 func sumText(h *maphash.Hash, text string) {
 	_, _ = h.WriteString(text)
 	_ = h.WriteByte(end)

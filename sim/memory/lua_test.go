@@ -17,9 +17,9 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// luaCases holds scripts, one per line, whose whole reply equals that of a real Redis,
-// including the texts of errors. It has no scripts that load code, which is not supported, and
-// no errors whose texts come from gopher-lua.
+// luaCases holds scripts, one per line, whose replies equal those of a real Redis, including
+// error messages. It has no scripts that load code, which is not supported, and no errors whose
+// messages come from gopher-lua.
 const luaCases = `
 return 1
 return 'text'
@@ -202,7 +202,7 @@ func TestLuaScriptCommands(t *testing.T) {
 	}
 }
 
-// An error in the middle of a script leaves the next one a clean state.
+// A script that fails midway leaves a clean state for the next one.
 func TestLuaForgetsFailures(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -174,14 +174,14 @@ func converse(ctx context.Context, send func(ctx context.Context, args []any) (a
 	return replies
 }
 
-// errorPrefix returns the prefix of an error, on which programs rely: the rest of the text
+// errorPrefix returns the prefix of an error, on which programs rely: the rest of the message
 // differs between the servers.
 func errorPrefix(err error) string {
 	prefix, _, _ := strings.Cut(err.Error(), " ")
 	return prefix
 }
 
-// directly sends each command as it is.
+// directly sends each command unchanged.
 func directly(client wire.Redis) func(context.Context, []any) (any, error) {
 	return func(ctx context.Context, args []any) (any, error) { return client.Do(ctx, args...).Result() }
 }

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// scans returns the command that scans a value, whose elements have width texts each.
+// scans returns the command that scans a value whose elements consist of width strings each.
 func scans[T any](width int, elements func(*T) []string) func(*Database, []string) resp.Reply {
 	return reads(func(db *Database, value *T, args []string) resp.Reply {
 		pattern, kind, bad := scanOptions(args[3:])
@@ -27,7 +27,7 @@ func scans[T any](width int, elements func(*T) []string) func(*Database, []strin
 }
 
 // page returns the reply of a SCAN command: the elements at or after a cursor, each of
-// which has width texts. Elements that exist during the whole scan are returned, whatever
+// which consists of width strings. Elements that exist during the whole scan are returned, whatever
 // is added or removed meanwhile.
 func (db *Database) page(cursor string, all []string, width int) resp.Reply {
 	from, err := strconv.ParseUint(cursor, 10, 64)

@@ -1,5 +1,5 @@
 // Package memory is an in-memory Redis: it has no port and no socket, its clock stands still
-// until it is set, and it executes each command at once on the caller's goroutine. Where a
+// until it is set, and it executes each command immediately, on the caller's goroutine. Where a
 // real Redis may return any order, it always returns the same one.
 package memory
 
@@ -22,7 +22,7 @@ type Server struct {
 	// of several slots.
 	Cluster bool
 
-	running bool // a script
+	running bool // a script is running
 	slot    int  // of the keys of the running script; anySlot if it has none
 
 	// lock makes one command, and so one script, the unit of interleaving.

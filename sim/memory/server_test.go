@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// memoryStart is a whole number of milliseconds, as Redis counts.
+// memoryStart has millisecond precision, as Redis does.
 var memoryStart = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
 // openMemory returns an in-memory Redis and a client of it.
@@ -106,7 +106,7 @@ func TestMemoryConnTakesCutCommands(t *testing.T) {
 	}
 }
 
-// A read without a reply fails instead of blocking for ever.
+// A read without a reply fails instead of blocking forever.
 func TestMemoryConnNeverWaits(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)
@@ -198,7 +198,7 @@ func TestMemoryScriptsAreAtomic(t *testing.T) {
 	}
 }
 
-// A cluster refuses commands and scripts that cross slots, also where a script has not declared the
+// A cluster refuses commands and scripts that cross slots, even if a script has not declared the
 // key.
 func TestCrossSlot(t *testing.T) {
 	t.Parallel()

@@ -8,9 +8,9 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// A Redis Cluster divides its keys among 16,384 slots. Each command, and each script, may only use
-// keys of one of them. With Server.Cluster the server refuses all others, also those of which a real
-// node would happen to have all slots.
+// A Redis Cluster divides its keys among 16,384 slots. Each command and each script may only use
+// keys of one slot. With Server.Cluster the server refuses all others, even where a real node
+// accepts them because it happens to hold all of their slots.
 
 const (
 	slots    = 16384
@@ -18,7 +18,7 @@ const (
 	crcShift = 8
 )
 
-// slotOf returns the slot of a key: of the part between braces, if there is one.
+// slotOf returns the slot of a key, or of its hash tag if it has one.
 func slotOf(key string) int {
 	if from := strings.IndexByte(key, '{'); from >= 0 {
 		if length := strings.IndexByte(key[from+1:], '}'); length > 0 {
@@ -39,8 +39,8 @@ func slotOf(key string) int {
 	return int(crc) % slots
 }
 
-// crosses returns why a cluster refuses a command: its keys, and those of the script that executes
-// it, are of several slots.
+// crosses reports whether a cluster refuses a command because its keys, together with those of the
+// script that executes it, belong to several slots; refusal is the error reply.
 func (s *Server) crosses(args []string) (refusal resp.Reply, refused bool) {
 	slot := s.slot
 	for _, key := range keysOf(args) {

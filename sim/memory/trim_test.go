@@ -51,7 +51,7 @@ func TestMemoryTrims(t *testing.T) {
 	}
 }
 
-// What becomes of inputs is recorded in a stream that is trimmed as it grows.
+// The outcomes of inputs are recorded in a stream that is trimmed as it grows.
 func TestMemoryRecordsInputs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

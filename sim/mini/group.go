@@ -85,8 +85,8 @@ func (s *Server) Open(key, group, consumer string, matches func(fields []string)
 }
 
 // position returns the id of the entry that a group has read last; "" if there is no such group.
-// Only a read moves it, since miniredis has no XGROUP SETID. Otherwise miniredis tells it with
-// XINFO GROUPS only, which looks up all pending entries of all groups.
+// Only a read moves it, since miniredis has no XGROUP SETID. Positions are cached because
+// miniredis reports them only in XINFO GROUPS, which looks up all pending entries of all groups.
 func (s *Server) position(r reader) string {
 	if last := s.positions[r]; last != "" {
 		return last

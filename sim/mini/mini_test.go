@@ -107,7 +107,7 @@ func TestScriptsInTransactionsAndDatabases(t *testing.T) {
 	}
 }
 
-// What a script adds to a stream wakes those who wait for it.
+// An entry that a script adds to a stream wakes blocked readers.
 func TestScriptsWakeReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ XDEL s FIRST
 XADD t * type a
 `
 
-// Open and Added tell the same as those of the simulator's own Redis.
+// Open and Added report the same as those of the simulator's own Redis.
 func TestLikeMemory(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -50,8 +50,8 @@ func (s *Server) before(p *server.Peer, name string, args ...string) bool {
 	return true
 }
 
-// leave leaves a script to miniredis: one in a transaction, which only miniredis can queue, or in
-// a database other than 0. It returns true if nothing is left to do.
+// leave lets miniredis run a script in a transaction, which only miniredis can queue, or in a
+// database other than 0. It returns true if nothing is left to do.
 func (s *Server) leave(p *server.Peer, name string, args []string) bool {
 	s.Lock()
 	script := s.scripts.Find(args[0])
@@ -121,9 +121,9 @@ func connectionOf(p *server.Peer) (c connection) {
 	return connection{v.FieldByName("nested").Bool(), !v.FieldByName("transaction").IsNil(), v.FieldByName("selectedDB").Int()}
 }
 
-// scriptContext returns what makes miniredis take a peer for the commands of a script: it does
-// not lock itself for them. Only miniredis can make it, so this copies the context of a script
-// that has run.
+// scriptContext returns the context that makes miniredis treat a peer's commands as those of a
+// script, for which it does not lock itself. Only miniredis can create one, so this copies the
+// context of a script that has run.
 func scriptContext() any {
 	from := reflect.ValueOf(ranScript()).Elem()
 	to := reflect.New(from.Type())
@@ -137,7 +137,7 @@ func scriptContext() any {
 var ranScript = sync.OnceValue(func() (context any) {
 	m := miniredis.NewMiniRedis()
 	if err := start(m); err != nil {
-		panic(err) // it needs nothing of the machine
+		panic(err) // it uses no port and no file
 	}
 	defer m.Close()
 	m.Server().SetPreHook(func(p *server.Peer, name string, _ ...string) bool {

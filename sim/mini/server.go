@@ -34,7 +34,7 @@ type Server struct {
 	*workspace
 }
 
-// workspace is what a server works in, and the next one can reuse.
+// workspace holds the parts of a server that the next one can reuse.
 type workspace struct {
 	runner lua.Runner // guarded by the lock of miniredis
 	nested peer       // sends the commands of scripts, while miniredis is locked

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Event is a CloudEvent that arrives from outside. With attributes of an input (see
-// event.InputAttributes) it is for one execution: that which they name, or each of the run.
+// Event is a CloudEvent that arrives from outside. If it has attributes of an input (see
+// event.InputAttributes), it goes to the execution that they name, or to each one of the run.
 type Event struct {
 	After time.Duration // since the start of the run
 

@@ -119,9 +119,8 @@ func scopeIn(n *yaml3.Node) (scope string, single bool) {
 
 // keep answers for a mock that keeps values, like a service that stores resources: GET reads
 // the value, PUT and POST replace it, PATCH replaces some of its members, and DELETE removes
-// it, after which GET finds nothing. Each URL without its query has its own value, for each
-// root execution or shared by all. A change takes effect when the latency has passed; an error
-// response changes nothing.
+// it. Each URL without its query has its own value, for each root execution or shared by all.
+// A change takes effect when the latency has passed; an error response changes nothing.
 func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
 	if err := t.waitLatency(req, r); err != nil {
 		return nil, err

@@ -32,8 +32,8 @@ type HTTP struct {
 	Shared  bool // all executions of a run share the kept values
 }
 
-// Match selects requests; an empty field matches all. A "*" in a text matches one or more
-// characters of any kind.
+// Match selects requests; an empty field matches all. In a string, "*" matches one or more
+// characters.
 type Match struct {
 	Method  string // in upper case
 	URL     string // of the request, with or without its query
@@ -48,7 +48,7 @@ type Match struct {
 type Response struct {
 	Status  int
 	Headers map[string]string
-	Body    any // text is sent as it is, everything else as JSON
+	Body    any // a string is sent unchanged, any other value as JSON
 	HasBody bool
 	Latency time.Duration
 	Error   string
@@ -164,7 +164,7 @@ func readResponse(r *yaml.Reader, n *yaml3.Node) Response {
 		"latency": func(n *yaml3.Node) { resp.Latency = Delay(r, n, "latency") },
 		"error": func(n *yaml3.Node) {
 			if resp.Error = r.Text(n, "error"); resp.Error == "" {
-				r.Errorf(n, "error has no text: want one such as connection refused")
+				r.Errorf(n, "error is empty: want a message such as connection refused")
 			}
 		},
 	}, nil)

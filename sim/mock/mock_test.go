@@ -63,7 +63,7 @@ func TestParseOfNothing(t *testing.T) {
 	}
 }
 
-// All mistakes are reported at once, each with its position.
+// All mistakes are reported together, each with its position.
 func TestParseMistakes(t *testing.T) {
 	t.Parallel()
 	_, err := mock.Parse("m.yaml", []byte(`

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Recorder is a transport that remembers the calls that go through it, to make mocks of them.
+// Recorder is a transport that records the calls that go through it and turns them into mocks.
 // It is safe for concurrent use.
 type Recorder struct {
 	next   http.RoundTripper
@@ -30,11 +30,11 @@ type Recorder struct {
 	calls []*recorded // in the order in which they began
 }
 
-// redacted is what redact leaves of a secret.
+// redacted replaces a secret.
 const redacted = "***"
 
-// NewRecorder returns a Recorder in front of next. redact replaces the secrets in a text
-// by ***.
+// NewRecorder returns a Recorder that forwards to next. redact replaces the secrets in a string
+// with ***.
 func NewRecorder(next http.RoundTripper, now func() time.Time, redact func(string) string) *Recorder {
 	return &Recorder{next: next, now: now, redact: redact}
 }
@@ -98,8 +98,8 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// unanswered is the latency of a call whose answer nobody waited for: longer than the
-// timeout that ended it.
+// unanswered is the latency of a call whose caller gave up: longer than the timeout that
+// ended it.
 const unanswered = time.Hour
 
 // end records the latency of a call in milliseconds, and its error if there was no response.
@@ -185,8 +185,8 @@ func (r *Recorder) read(call *recorded, resp *http.Response, body []byte) {
 	call.response.Headers = headers
 }
 
-// keptHeader reports whether a mock should repeat a header of a response. Some headers are of
-// one connection or one moment, and some may contain credentials.
+// keptHeader reports whether a mock should repeat a header of a response. Some headers are valid
+// only for one connection or one moment, and some may contain credentials.
 func keptHeader(name string) bool {
 	name = strings.ToLower(name)
 	switch name {
@@ -197,7 +197,7 @@ func keptHeader(name string) bool {
 	return !credential(name)
 }
 
-// credential reports whether a header or a parameter of that name is likely to hold a credential.
+// credential reports whether a header or parameter with this name is likely to hold a credential.
 func credential(name string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return slices.ContainsFunc([]string{"cookie", "auth", "token", "secret", "session", "signature", "password", "api-key", "apikey"}, func(word string) bool {
@@ -205,8 +205,8 @@ func credential(name string) bool {
 	})
 }
 
-// bodyNode returns a response's body as a node of a mocks file, and the content type that a
-// mock gives it: data if that has the same meaning, text if not, nil if it is binary.
+// bodyNode returns a response's body as a node of a mocks file, and the content type that a mock
+// gives it. The node is data if that sends an equivalent body, else a string; nil for binary.
 func bodyNode(body, media string) (node *yaml3.Node, kind string) {
 	if strings.Contains(media, "json") {
 		if node = dataNode(body); node != nil {
@@ -373,10 +373,10 @@ func (m *recordedMock) node() (*yaml3.Node, error) {
 	return &n, nil
 }
 
-// flowWidth is the length up to which a part of a mock is written in one line.
+// flowWidth is the maximum length of a part of a mock that is written on one line.
 const flowWidth = 100
 
-// flow writes the parts that are short in one line each.
+// flow writes each short part on one line.
 func flow(n *yaml3.Node) {
 	for i := 1; i < len(n.Content); i += 2 { // match and respond
 		n.Content[i].Style = 0
@@ -399,7 +399,7 @@ func long(n *yaml3.Node) bool {
 	return err != nil || len(text) > flowWidth
 }
 
-// block writes a node over several lines, and what is short in it in one.
+// block writes a node on several lines, and each short part of it on one line.
 func block(n *yaml3.Node) {
 	if n.Kind == yaml3.ScalarNode {
 		return

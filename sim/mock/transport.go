@@ -123,7 +123,7 @@ func (t *Transport) turn(mock int, req *http.Request) int {
 	return turn
 }
 
-// identity returns a text that is equal for the repetitions of a task run's request; "" if
+// identity returns a string that is the same for all repetitions of a task run's request; "" if
 // each request counts separately.
 func (t *Transport) identity(mock int, req *http.Request) string {
 	from := httpcall.OriginOf(req)
@@ -304,7 +304,7 @@ func matchText(pattern, text string) bool {
 	return len(rest) > len(parts[last]) && strings.HasSuffix(rest, parts[last])
 }
 
-// matchBody reports whether want is a part of the JSON in body, or its whole text.
+// matchBody reports whether want is a part of the JSON in body, or equals body as a string.
 func matchBody(want any, body []byte) bool {
 	if text, ok := want.(string); ok && text == string(body) {
 		return true

@@ -23,7 +23,7 @@ type Exported struct {
 	Input      json.RawMessage
 	ID, Tenant string
 	Start      time.Time
-	Secrets    map[string]any // sealed in the recording; secrets of a history that was read without them are sealed already
+	Secrets    map[string]any // sealed in the recording; a history that was read without its secrets has them sealed already
 
 	// Document returns the document with a hash, which the execution ran before a migration;
 	// nil if it is unknown.

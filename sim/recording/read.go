@@ -124,7 +124,7 @@ func (p *parser) take(text []byte) error {
 	case line.Record == "fault":
 		p.takeFault()
 	case line.Record == "header":
-		return errors.New("a second header: want one recording in a file")
+		return errors.New("a second header: want one recording per file")
 	default:
 		return p.skip(line.Record, text)
 	}
@@ -164,10 +164,10 @@ func (p *parser) takeHeader(text []byte) error {
 	return nil
 }
 
-// check compares a document with its hash.
+// check verifies the hash of a document.
 func (doc DocumentText) check() error {
 	if sum := sha256.Sum256([]byte(doc.Text)); doc.SHA256 != hex.EncodeToString(sum[:]) {
-		return errors.New("the text of a document does not match its hash: the file was changed or damaged")
+		return errors.New("the source of a document does not match its hash: the file was changed or damaged")
 	}
 	return nil
 }

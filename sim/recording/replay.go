@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Replayer replays recordings: it repeats every decision, takes what came from outside from
-// the recording, and reports the first difference. It runs a simulation only for
+// Replayer replays recordings: it repeats every decision, takes events and answers from the
+// recording, and reports the first difference. It runs a simulation only for
 // ReplayOptions.Full, and parses each document once. It is safe for concurrent use.
 type Replayer struct {
 	opts ReplayOptions
@@ -68,7 +68,7 @@ type Verdict struct {
 }
 
 // Migration says whether a running execution can be migrated to a changed document: its whole
-// history must follow from the document.
+// history must follow from that document.
 type Migration struct {
 	MayBe  bool   `json:"may_be_migrated"`
 	Reason string `json:"reason,omitempty"` // why it cannot

@@ -62,7 +62,7 @@ func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Sco
 		return &Difference{What: "computed", Recorded: history.Describe(e), Replayed: "the call cannot be made: " + history.Cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
-		return nil, nil // the error text depends on more than is recorded
+		return nil, nil // the error message depends on more than is recorded
 	}
 	return x.compare("computed", e, c)
 }

@@ -13,7 +13,7 @@ import (
 // comparison defines when two pieces of data count as equal.
 type comparison struct {
 	ignore []string  // top-level members that may differ
-	alias  [2]string // a text in the recording and its equivalent now
+	alias  [2]string // a string in the recording and its equivalent now
 }
 
 // difference is the first place where two pieces of data differ.
@@ -23,7 +23,7 @@ type difference struct {
 	missing       [2]bool // whether the member is absent, recorded and now
 }
 
-// between returns the first difference of two JSON texts; nil if they are equal.
+// between returns the first difference between two JSON values; nil if they are equal.
 func (c comparison) between(recorded, now []byte) *difference {
 	if bytes.Equal(recorded, now) {
 		return nil

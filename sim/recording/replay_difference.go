@@ -128,7 +128,7 @@ func (rp *replay) locate(d *Difference, execution string) {
 	}
 }
 
-// timeLimit stands in place of a task reference for the timeout of the whole workflow.
+// timeLimit replaces a task reference for the timeout of the whole workflow.
 const timeLimit = "timeout"
 
 func placeOf(def *dsl.Definition, name, ref string) *Place {

@@ -118,7 +118,7 @@ func TestReplayExported(t *testing.T) {
 }
 
 // One Replayer replays any number of recordings concurrently.
-func TestReplayAtOnce(t *testing.T) {
+func TestReplayConcurrently(t *testing.T) {
 	t.Parallel()
 	cfg, _ := exampleOf(t, "order-saga")
 	rec, err := recording.Read("run.jsonl", recorded(t, cfg), nil, "")
@@ -189,7 +189,7 @@ func cancelled(task string, all [][]byte) bool {
 	})
 }
 
-// mutate replaces text in the line of a recording that contains another text.
+// mutate replaces old with now in the line of a recording that contains line.
 func mutate(t *testing.T, src []byte, line, old, now string) []byte {
 	t.Helper()
 	lines := strings.SplitAfter(string(src), "\n")
@@ -395,7 +395,7 @@ do:
 	}
 }
 
-// A recording contains secrets in no form, and it replays both with them and without.
+// A recording contains no secret in any form, and replays both with secrets and without.
 func TestReplaySecrets(t *testing.T) {
 	t.Parallel()
 	secrets := map[string]any{"key": `pa ss"w/ö&rd`, "db": map[string]any{"username": "joseph", "password": "hunter2<hunter2>"}}
@@ -435,7 +435,7 @@ func TestReadRecording(t *testing.T) {
 		"cut off":       {strings.Join(strings.SplitAfter(src, "\n")[:6], "") + `{"record":"his`, "x:7: the recording is cut off in the middle of this line"},
 		"header alone":  {src[:strings.Index(src, "\n")+1], "x: the recording has no history"},
 		"damaged":       {strings.Replace(src, "\n{", "\nnonsense{", 1), "x:2: not a line of a recording"},
-		"changed":       {strings.Replace(src, "price * 2", "price * 3", 1), "x:1: the text of a document does not match its hash"},
+		"changed":       {strings.Replace(src, "price * 2", "price * 3", 1), "x:1: the source of a document does not match its hash"},
 		"two":           {src + src, "after the result"},
 		"event's time":  {strings.Replace(src, `"time":"2026`, `"time":"x026`, 1), "x:2: not an event"},
 		"event without": {strings.Replace(src, `,"executionid":"x"`, "", 1), "x:2: a history event without executionid"},

@@ -20,8 +20,8 @@ const (
 	truthSecret  = "boolean"
 )
 
-// mapped returns a copy of JSON data in which leaf has replaced everything but maps and lists. It
-// gets the path of each, such as ".db.password".
+// mapped returns a copy of JSON data with every value other than a map or list replaced by the
+// result of leaf, which gets its path, such as ".db.password".
 func mapped(path string, v any, leaf func(path string, v any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -57,8 +57,8 @@ func shapeOf(secrets map[string]any) any {
 	})
 }
 
-// The encodings in which secrets can appear in a recording, as names of members next to the
-// secrets themselves.
+// The encodings in which secrets can appear in a recording. Each is the name of a member next to
+// the secret itself.
 const (
 	inForm   = "~form"
 	inQuery  = "~query"
@@ -138,7 +138,7 @@ func placeholderFor(path string) (plain, text string) {
 	return path, placeholder(path)
 }
 
-// placeholder returns the text that replaces the unknown secret at a path such as
+// placeholder returns the string that replaces the unknown secret at a path such as
 // ".db.password".
 func placeholder(path string) string {
 	return "sealed" + strings.Map(func(r rune) rune {

@@ -17,7 +17,7 @@ type conn struct {
 
 	lock    sync.Mutex
 	replies []byte
-	read    int // how much of replies has been read
+	read    int // number of bytes of replies that have been read
 	partial []byte
 	closed  bool
 }

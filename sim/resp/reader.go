@@ -107,7 +107,7 @@ func (r *Reader) bulk() (string, bool, error) {
 	return r.take(size), true, nil
 }
 
-// take returns the next size bytes and skips the line end after them.
+// take returns the next size bytes and skips the line ending after them.
 func (r *Reader) take(size int) string {
 	part := r.Text[r.Pos : r.Pos+size]
 	r.Pos += size + 2

@@ -109,7 +109,7 @@ func number(b []byte, n int64) []byte { return append(strconv.AppendInt(b, n, 10
 
 func line(b []byte, text string) []byte { return append(append(b, text...), '\r', '\n') }
 
-// Scalar returns a number, a status or a bulk string as text; "" for other replies.
+// Scalar returns an integer, a status or a bulk string as a string; "" for other replies.
 func (r *Reply) Scalar() string {
 	if r.Kind == Integer {
 		return strconv.FormatInt(r.Int, 10)
@@ -117,7 +117,7 @@ func (r *Reply) Scalar() string {
 	return r.Text
 }
 
-// Elements returns the elements of an array of bulk strings; false if it has others.
+// Elements returns the elements of an array of bulk strings; false for any other reply.
 func (r *Reply) Elements() (texts []string, ok bool) {
 	if r.Kind == Bulks {
 		return r.Texts, true

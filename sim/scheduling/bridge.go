@@ -28,7 +28,7 @@ const (
 	resultsTopic = "results" // the only trusted one
 )
 
-// bridging is a simulation of bridges: what was sent to both sides, and what a reader on each has.
+// bridging is a simulation of bridges: what was sent to each side, and what its reader received.
 type bridging struct {
 	exchange *broker.Exchange
 	keys     store.Keys
@@ -36,13 +36,13 @@ type bridging struct {
 	acked    func() bool // the group has acknowledged everything
 
 	names map[string]string   // of the events, by entry id
-	sent  map[string][]string // entry ids that are to be published, by key, in order
+	sent  map[string][]string // entry ids to publish, by key, in order
 	got   map[string][]string // entry ids that a reader without duplicates has received, by key
 	twice int                 // messages that the reader dropped
 
 	put   map[string]message // by place
 	taken map[string]bool    // by place
-	last  map[string]int     // offset that was taken last, by partition
+	last  map[string]int     // the last offset taken, by partition
 }
 
 // message is a message from outside.
@@ -109,7 +109,7 @@ func (b *bridging) begin(s *simulation, name string) {
 	}
 	topic, dead := inTopic, false
 	switch n / 6 % 4 {
-	case 0: // a result that anybody may have sent
+	case 0: // a result from an untrusted sender
 		e.Type, dead = event.TaskCompleted, true
 	case 1:
 		e.Type, topic = event.TaskCompleted, resultsTopic
@@ -252,7 +252,7 @@ func (b *bridging) added(s *simulation, key string, fields []string) {
 	b.last[place[:at]] = offset
 	switch {
 	case dead && !m.dead:
-		b.observer.violated("what can be read is no dead letter", m.name, place+": "+value("reason"))
+		b.observer.violated("a readable message does not become a dead letter", m.name, place+": "+value("reason"))
 	case !dead && m.dead:
 		b.observer.violated("only trusted topics bring results of tasks", m.name, fmt.Sprintf("%s became an entry of type %s", place, value("type")))
 	}
@@ -286,6 +286,6 @@ func (b *bridging) finish(s *simulation) {
 		b.observer.violated("nothing is left", "", "entries are pending")
 	}
 	if len(s.injected) == 0 && b.twice > 0 {
-		b.observer.violated("without faults nothing is published twice", "", fmt.Sprintf("%d messages were", b.twice))
+		b.observer.violated("without faults, nothing is published twice", "", fmt.Sprintf("%d messages were", b.twice))
 	}
 }

@@ -30,7 +30,7 @@ func TestBridgeSeeds(t *testing.T) {
 			}
 			if seed%10 == 0 {
 				if again, err := scheduling.Try(t.Context(), plan, scheduling.Mistake{}); err != nil || again.Trace != r.Trace {
-					t.Errorf("seed %d, random faults %v: another run has another trace, %v", seed, random, err)
+					t.Errorf("seed %d, random faults %v: a second run has a different trace, %v", seed, random, err)
 				}
 			}
 			published += r.Published
@@ -42,7 +42,7 @@ func TestBridgeSeeds(t *testing.T) {
 	}
 }
 
-// The observer finds mistakes that designs like this one make.
+// The observer finds typical mistakes of such designs.
 func TestBridgeMistakesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, m := range []struct {
@@ -50,14 +50,14 @@ func TestBridgeMistakesAreFound(t *testing.T) {
 		mistake scheduling.Mistake
 		seed    uint64 // that is known to find it
 	}{
-		{"each message is taken once", scheduling.Mistake{ // the position is stored apart from the entry
+		{"each message is taken once", scheduling.Mistake{ // the position is stored separately from the entry
 			Script: func(source string) string {
 				return strings.Replace(source, "redis.call('HSET', positions, partition, log .. ' ' .. offset)", "", 1)
 			},
 			Bridge: func(o *bridge.Options, rdb wire.Redis) { o.Source = apart{o.Source, rdb} },
 		}, 33},
 		{"only trusted topics bring results of tasks", scheduling.Mistake{Bridge: func(o *bridge.Options, _ wire.Redis) { o.Trusted = o.Listen }}, 2},
-		{"the events of an execution are published in order", scheduling.Mistake{ // what failed is published behind what follows it
+		{"the events of an execution are published in order", scheduling.Mistake{ // failed messages are published after later ones
 			Bridge: func(o *bridge.Options, _ wire.Redis) { o.Sink = &overtaken{Sink: o.Sink} },
 		}, 35},
 	} {
@@ -78,7 +78,7 @@ func TestBridgeMistakesAreFound(t *testing.T) {
 	}
 }
 
-// apart stores the position of messages once they are in the stream.
+// apart stores the position of messages after adding them to the stream, not in one step.
 type apart struct {
 	bridge.Source
 
@@ -92,7 +92,7 @@ func (a apart) Taken(ctx context.Context, messages []cloudevents.Message) {
 	}
 }
 
-// overtaken publishes what has failed with the next messages, behind them.
+// overtaken publishes failed messages again after the next messages.
 type overtaken struct {
 	bridge.Sink
 

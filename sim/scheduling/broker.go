@@ -52,7 +52,7 @@ func (s *simulation) brokerRequest(_ context.Context, r broker.Request, carryOut
 	})
 }
 
-// produced tells the observer about a record.
+// produced reports a record to the observer.
 func (s *simulation) produced(m schedule.Message) {
 	got := schedule.Content{Topic: m.Topic, Tenant: "default", Key: string(m.Key), Payload: m.Value}
 	var id string

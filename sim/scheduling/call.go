@@ -68,8 +68,8 @@ func amount(k sim.FaultKind, n uint64) time.Duration {
 	}
 }
 
-// The rate of random faults: one of each kind in so many calls, of which most are those of actors
-// that look for work, and the most in one run.
+// The rates of random faults, as one of each kind in N calls (most calls come from actors that
+// look for work), and their maximum number in one run.
 const (
 	faultRate  = 40
 	idleRate   = 600
@@ -164,8 +164,8 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	return err
 }
 
-// inject has a fault happen, as far as it precedes the call. It returns false if the actor is
-// over.
+// inject applies the part of a fault that precedes the call. It returns false if the actor has
+// ended.
 func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool {
 	p := a.process
 	s.injected = append(s.injected, Injected{Fault: f, At: s.now, Doing: what})
@@ -208,13 +208,13 @@ func faultText(f sim.Fault, to target) string {
 	case sim.DropReply:
 		return "the reply of " + string(to) + " is lost"
 	case sim.Delay:
-		return "the process stands still for " + f.Amount.String()
+		return "the process freezes for " + f.Amount.String()
 	case sim.Slow:
 		return "the call takes " + f.Amount.String()
 	case sim.Outage:
 		return string(to) + " is unreachable for " + f.Amount.String()
 	case sim.Throttle:
-		return string(to) + " refuses everybody for " + f.Amount.String()
+		return string(to) + " refuses all calls for " + f.Amount.String()
 	case sim.Rebalance:
 		return string(to) + " moves partitions among the consumers"
 	case sim.Duplicate:

@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/sim/scheduling"
 )
 
-// Each mistake is one that designs like this one make. It is planted around the real ledger,
-// and the observer has to find it.
+// Each mistake is typical of such designs. It is planted around the real ledger, and the
+// observer has to find it.
 func TestMistakesAreFound(t *testing.T) {
 	t.Parallel()
 	ledger := func(wrong func(right scheduler.Ledger) scheduler.Ledger) scheduling.Mistake {
@@ -37,22 +37,22 @@ func TestMistakesAreFound(t *testing.T) {
 		seed    uint64                       // that is known to find it
 	}{
 		{"H1 all events of a minute fire when it begins", ledger(func(l scheduler.Ledger) scheduler.Ledger { return wholeMinutes{l} }), nil, 0},
-		{"H2 what did not reach the index is lost", scheduling.Mistake{NoReconciler: true}, func(r *scheduling.Trial) bool { return !forgotten(r) }, 64},
-		{"H3 a conflict is not told", ledger(func(l scheduler.Ledger) scheduler.Ledger { return noConflicts{l} }), nil, 0},
+		{"H2 an event missing from the index is lost", scheduling.Mistake{NoReconciler: true}, func(r *scheduling.Trial) bool { return !forgotten(r) }, 64},
+		{"H3 a conflict is not reported", ledger(func(l scheduler.Ledger) scheduler.Ledger { return noConflicts{l} }), nil, 0},
 		{"H4 a repeated request fires again", ledger(newLists), nil, 6},
-		{"H5 a consumer goes on after an error", scheduling.Mistake{Consumer: func(l scheduler.Ledger) scheduler.Ledger { return goesOn{l} }}, nil, 58},
-		{"H6 old events are not looked at", ledger(func(l scheduler.Ledger) scheduler.Ledger { return onlyRecent{l} }), nil, 5},
-		{"H8 a Cancel does not look at what has happened", ledger(func(l scheduler.Ledger) scheduler.Ledger { return blindCancel{l} }), nil, 2},
+		{"H5 a consumer continues after an error", scheduling.Mistake{Consumer: func(l scheduler.Ledger) scheduler.Ledger { return goesOn{l} }}, nil, 58},
+		{"H6 old events are ignored", ledger(func(l scheduler.Ledger) scheduler.Ledger { return onlyRecent{l} }), nil, 5},
+		{"H8 a Cancel ignores the event's status", ledger(func(l scheduler.Ledger) scheduler.Ledger { return blindCancel{l} }), nil, 2},
 		{"H9 reads are stale", table(newStale), nil, 4},
-		{"H10 what is being published is handed out again", ledger(func(l scheduler.Ledger) scheduler.Ledger { return shortLeases{l} }), nil, 256},
-		{"H11 a lease ends before the event is back", scheduling.Mistake{Ledger: func(l scheduler.Ledger, rdb wire.Redis) scheduler.Ledger { return twoSteps{l, rdb} }}, nil, 22},
+		{"H10 an event is handed out again while it is being published", ledger(func(l scheduler.Ledger) scheduler.Ledger { return shortLeases{l} }), nil, 256},
+		{"H11 a lease ends before the event is back in the index", scheduling.Mistake{Ledger: func(l scheduler.Ledger, rdb wire.Redis) scheduler.Ledger { return twoSteps{l, rdb} }}, nil, 22},
 		{"H12 an end is recorded elsewhere", ledger(func(l scheduler.Ledger) scheduler.Ledger { return elsewhere{l} }), nil, 0},
 		{"H16 former partitions are forgotten", ledger(func(l scheduler.Ledger) scheduler.Ledger { return newestPartitions{l} }), nil, 6},
-		{"H17 what Redis forgets is lost", scheduling.Mistake{NoReconciler: true}, forgotten, 35},
+		{"H17 events that Redis loses are lost", scheduling.Mistake{NoReconciler: true}, forgotten, 35},
 		{"a claim publishes an event and hands it out, too", scheduling.Mistake{Script: func(source string) string {
 			return strings.Replace(source, "next or due\n  return true", "next or due\n  return false", 1)
 		}}, nil, 0},
-		{"H18 nothing is ever given up", ledger(func(l scheduler.Ledger) scheduler.Ledger { return endlessAttempts{l} }), nil, 4},
+		{"H18 publication is retried forever", ledger(func(l scheduler.Ledger) scheduler.Ledger { return endlessAttempts{l} }), nil, 4},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +100,7 @@ func (l noConflicts) Place(ctx context.Context, events []schedule.Event) ([]sche
 	return placed, err
 }
 
-// lists claims each event as often as it was placed.
+// lists returns an event from Claim once for each time it was placed.
 type lists struct {
 	scheduler.Ledger
 

@@ -23,10 +23,10 @@ type observer struct {
 	events    map[string]*observed
 	faults    []explanation
 	published int
-	away      bool // a sink was away
+	away      bool // a sink was unreachable
 }
 
-// observed is what is known of one event.
+// observed is what the observer knows about one event.
 type observed struct {
 	asks     []*ask
 	receipts []receipt
@@ -71,8 +71,8 @@ type explanation struct {
 	delay    bool
 }
 
-// explains reports whether a fault may explain that the event of a receipt was published again,
-// until a time, with leases of that length.
+// explains reports whether a fault may explain why the event of a receipt was published again by
+// the given time, with leases of the given length.
 func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) bool {
 	return (x.process == "" || x.process == r.owner) && (x.actor == "" || x.actor == r.actor) &&
 		!x.to.Before(r.at.Add(-lease)) && !x.from.After(until)
@@ -96,7 +96,7 @@ func (o *observer) event(id string) *observed {
 	return o.events[id]
 }
 
-// asked notes that a client sends a request.
+// asked records that a client sends a request.
 func (o *observer) asked(r *request) []*ask {
 	out := make([]*ask, len(r.asks))
 	for i, a := range r.asks {
@@ -109,7 +109,7 @@ func (o *observer) asked(r *request) []*ask {
 	return out
 }
 
-// answered notes the answer to a request.
+// answered records the answer to a request.
 func (o *observer) answered(a *ask, out *schedule.Outcome) {
 	id := a.id
 	a.to, a.code = o.tick(), out.Code
@@ -120,7 +120,7 @@ func (o *observer) answered(a *ask, out *schedule.Outcome) {
 	case a.kind == placing && out.Code != schedule.Success:
 		for _, b := range e.asks {
 			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
-				o.violated("the same request again succeeds", id, "it was acknowledged, and the same request again got "+answerText(out))
+				o.violated("repeating a request succeeds", id, "it was acknowledged, but when repeated it got "+answerText(out))
 				return
 			}
 		}
@@ -185,15 +185,15 @@ func (e *observed) replayed(from, to int) bool {
 	})
 }
 
-// put notes that another program puts a request on the schedule topic. That program never learns
-// the outcome.
+// put records that another program puts a request on the schedule topic. That program never
+// learns the outcome.
 func (o *observer) put(id string, content schedule.Content) {
 	e := o.event(id)
 	e.put = true
 	e.asks = append(e.asks, &ask{kind: placing, content: content, from: o.tick(), to: math.MaxInt})
 }
 
-// fault notes what a fault explains.
+// fault records what a fault explains.
 func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
 	x := explanation{from: s.now, to: s.now.Add(f.Amount), process: p.name(), actor: f.Service}
 	switch f.Kind {
@@ -245,7 +245,7 @@ func (s *simulation) added(key string, fields []string) {
 func (o *observer) received(s *simulation, id string, got schedule.Content) {
 	e := o.events[id]
 	if e == nil {
-		o.violated("only what was asked for is published", id, "no client has asked for it")
+		o.violated("only requested events are published", id, "no client has requested it")
 		return
 	}
 	o.published++
@@ -263,7 +263,7 @@ func (o *observer) received(s *simulation, id string, got schedule.Content) {
 	}
 }
 
-// checkContent checks that what was published is what was asked for, and not too early.
+// checkContent checks that an event was published as requested, and not too early.
 func (o *observer) checkContent(s *simulation, id string, e *observed, got schedule.Content, tick int) {
 	var content, due, early bool
 	for _, a := range e.asks {
@@ -280,9 +280,9 @@ func (o *observer) checkContent(s *simulation, id string, e *observed, got sched
 	early = got.Due.After(s.now)
 	switch {
 	case !content:
-		o.violated("what is published is what was asked for", id, fmt.Sprintf("the sink received %q %q %q %q", got.Topic, got.Key, got.Headers, got.Payload))
+		o.violated("an event is published as requested", id, fmt.Sprintf("the sink received %q %q %q %q", got.Topic, got.Key, got.Headers, got.Payload))
 	case !due:
-		o.violated("what is published is what was asked for", id, fmt.Sprintf("the sink received it with the time %s, which is not in force", clock(got.Due)))
+		o.violated("an event is published as requested", id, fmt.Sprintf("the sink received it with the time %s, which is not in force", clock(got.Due)))
 	case early:
 		o.violated("never early", id, fmt.Sprintf("it was published %s early", got.Due.Sub(s.now)))
 	}
@@ -296,7 +296,7 @@ func sameContent(id string, want, got schedule.Content) bool {
 	return want.Topic == got.Topic && key == got.Key && maps.Equal(want.Headers, got.Headers) && bytes.Equal(want.Payload, got.Payload)
 }
 
-// returned notes what the sink returned for an event.
+// returned records what the sink returned for an event.
 func (o *observer) returned(x *schedule.Event, err error) {
 	if err == nil {
 		return
@@ -306,7 +306,7 @@ func (o *observer) returned(x *schedule.Event, err error) {
 	o.away = o.away || errors.Is(err, schedule.ErrAway)
 }
 
-// finish checks what has become of all events.
+// finish checks how all events have ended.
 func (o *observer) finish(s *simulation) {
 	ledger := s.rightLedger(s.index(), nil)
 	for _, id := range slices.Sorted(maps.Keys(o.events)) {
@@ -343,9 +343,9 @@ func (o *observer) checkEnd(s *simulation, id string, e *observed, record *sched
 	case record.Status == schedule.Fired && n == 0:
 		o.violated("nothing is lost", id, "it is FIRED, and no sink has received it")
 	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == schedule.Cancel && a.open() }):
-		o.violated("only what was cancelled is CANCELLED", id, "no client cancelled it")
+		o.violated("only cancelled events are CANCELLED", id, "no client cancelled it")
 	case record.Status == schedule.Dead && !slices.Contains(e.errors, record.Error):
-		o.violated("what is DEAD has the sink's reason", id, fmt.Sprintf("its reason is %q, the sink said %q", record.Error, e.errors))
+		o.violated("a DEAD event has the sink's reason", id, fmt.Sprintf("its reason is %q, the sink said %q", record.Error, e.errors))
 	case record.Status.Open():
 		o.violated("nothing is left", id, fmt.Sprintf("it is %s at the end, %s after its time", record.Status, s.now.Sub(record.Due)))
 	}
@@ -366,10 +366,10 @@ func (o *observer) checkEnd(s *simulation, id string, e *observed, record *sched
 	}
 }
 
-// mostLate is how late an event is published at most, without faults.
+// mostLate is the maximum delay of a publication without faults.
 const mostLate = time.Second
 
-// pausedLate is how much later an event is published if the sink is away for others.
+// pausedLate is the maximum additional delay if the sink is unreachable for other events.
 const pausedLate = 5 * time.Second
 
 // checkDoubles checks that a fault explains each further publication of an event.
@@ -398,7 +398,7 @@ func (o *observer) checkDoubles(s *simulation, id string, e *observed) {
 		}
 	}
 	if doubles := len(e.receipts) - 1; doubles > excuses {
-		o.violated("each double has its fault", id, fmt.Sprintf("it was published %d times, and %d faults explain it", doubles+1, excuses))
+		o.violated("a fault explains each duplicate", id, fmt.Sprintf("it was published %d times, and %d faults explain it", doubles+1, excuses))
 	}
 }
 
@@ -417,7 +417,7 @@ func (s *simulation) leftovers() []string {
 		var partition int
 		if _, err := fmt.Sscanf(key, "scheduler:{%d}", &partition); err == nil && s.forgotten && partition >= s.redisPartitions() {
 			// Redis has also forgotten that there were more partitions. The entry was added by a process
-			// that did not know of that yet, and the event is looked at in its right partition, too.
+			// that did not know that yet, and the event is in the index of its right partition, too.
 			continue
 		}
 		if strings.Contains(key, "}:scheduled:") || strings.HasSuffix(key, "}:buckets") || strings.HasSuffix(key, "}:processing") {
@@ -437,7 +437,7 @@ func (s *simulation) leftovers() []string {
 	return out
 }
 
-// deadline is when everything has ended, however much went wrong.
+// deadline returns the time by which everything has ended, whatever went wrong.
 func (s *simulation) deadline() time.Time {
 	end := s.setting.troubleEnds().Add(10*time.Minute + 5*s.setting.MinDelay)
 	for _, f := range s.injected {

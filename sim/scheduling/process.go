@@ -19,7 +19,7 @@ type process struct {
 	index, incarnation int
 
 	dead   bool
-	frozen time.Time     // stands still until then
+	frozen time.Time     // frozen until then
 	skew   time.Duration // of its clock from that of Redis
 
 	scheduler *scheduler.Scheduler
@@ -113,7 +113,7 @@ func (s *simulation) loop(a *actor, step func(context.Context) (time.Duration, e
 	}
 }
 
-// checkError checks that a step fails only because of a fault.
+// checkError checks that a step fails only after a fault.
 func (s *simulation) checkError(a *actor, err error) {
 	if len(s.injected) == 0 {
 		s.observer.violated("a step fails only after a fault", "", a.name+": "+err.Error())
@@ -196,7 +196,7 @@ func (s *simulation) sink(p *process) scheduler.Sink {
 	return &testedSink{s, p, scheduler.Streams{Redis: wire.NewClient(s.client, &memories)}}
 }
 
-// named notes which method of the ledger an actor is in, and with which events.
+// named records which method of the ledger an actor is in, and with which events.
 type named struct {
 	scheduler.Ledger
 
@@ -265,7 +265,7 @@ func (n named) Settle(ctx context.Context, partition int, ends []schedule.Settle
 		case err != nil:
 			text += ": " + err.Error()
 		case !took[i]:
-			text += ": it is not so any more"
+			text += ": the event has changed since"
 		}
 		n.s.log(n.s.current.name, text, ids[i])
 	}
@@ -287,7 +287,7 @@ func idsOf(events []schedule.Event) []string {
 	return out
 }
 
-// testedSink is a sink that some topics make fail, and that tells the observer what it returns.
+// testedSink is a sink that fails for some topics, and reports what it returns to the observer.
 type testedSink struct {
 	s *simulation
 	p *process
@@ -297,7 +297,7 @@ type testedSink struct {
 // The topics that fail.
 const (
 	refusedTopic = "refused" // always
-	mendedTopic  = "mended"  // is refused for a while
+	mendedTopic  = "mended"  // refused for a while
 	failingTopic = "failing" // for a while
 	awayTopic    = "away"    // for a while
 )

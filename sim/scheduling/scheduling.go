@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Plan describes one run: its seed, and what is added to or left out of what the seed decides. Its
-// JSON form repeats the run.
+// Plan describes one run: its seed, and the changes to what the seed decides. A run can be
+// repeated from its JSON form.
 type Plan struct {
 	Seed   uint64      `json:"seed"`
 	Bridge bool        `json:"bridge,omitempty"` // bridges run instead of the scheduler
@@ -75,7 +75,7 @@ type Line struct {
 	At     time.Time
 	Who    string   // an actor or a process
 	Text   string   // what it does
-	Events []string // the ids of the events that this concerns; empty: of none in particular
+	Events []string // the ids of the events concerned; empty: none in particular
 	Fault  bool
 }
 
@@ -92,8 +92,8 @@ type Mistake struct {
 	Bridge func(o *bridge.Options, rdb wire.Redis) // changes bridges
 }
 
-// Try runs a plan. An error says that ctx has ended; what the scheduler does wrong is in
-// Trial.Broken.
+// Try runs a plan. It returns an error only if ctx has ended; promises that the scheduler broke
+// are in Trial.Broken.
 func Try(ctx context.Context, plan Plan, mistake Mistake) (*Trial, error) {
 	s := newSimulation(ctx, plan, mistake)
 	defer s.close()
@@ -119,7 +119,7 @@ var (
 	errCrashed = errors.New("the process has crashed")
 )
 
-// run gives actors turns until nothing is left to do, or until that takes too long.
+// run gives actors turns until nothing is left to do, or that takes too long.
 func (s *simulation) run() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -131,7 +131,7 @@ func (s *simulation) run() (err error) {
 			s.turn(a)
 			s.removeEnded()
 			if s.turns++; s.turns > mostTurns {
-				s.observer.violated("actors rest", "", a.name+" and others take turns without end")
+				s.observer.violated("actors rest", "", a.name+" and others never rest")
 				return nil
 			}
 			continue
@@ -143,7 +143,7 @@ func (s *simulation) run() (err error) {
 	return s.ctx.Err()
 }
 
-// mostTurns is how many turns there are at most without the clock moving.
+// mostTurns is the maximum number of turns before the clock must move.
 const mostTurns = 20_000
 
 // quiet reports whether nothing can happen any more: no client waits, and no event is open.

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/sim/scheduling"
 )
 
-// seeds is how many seeds TestSeeds tries.
+// seeds is the number of seeds that TestSeeds tries.
 var seeds = flag.Uint64("seeds", 20, "number of seeds")
 
 // The scheduler keeps its promises, whatever goes wrong.
@@ -32,7 +32,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// The same plan gives the same run, also if its random faults are listed.
+// The same plan gives the same run, even if its random faults are listed explicitly.
 func TestSameSeedSameTrace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim/explore"
 )
 
-// Search looks for a run in which the scheduler breaks a promise: it tries some seeds without
+// Search looks for a run that breaks a promise of the scheduler: it tries some seeds without
 // faults, then every single fault at every call of small runs, and then each seed with random
 // faults.
 type Search struct {
@@ -61,9 +61,9 @@ type Report struct {
 type Finding struct {
 	sim.Violation
 
-	Runs  int    // that broke it
-	Seen  Plan   // of the first
-	Small Plan   // what of it is necessary
+	Runs  int    // number of runs that broke it
+	Seen  Plan   // the first of these runs
+	Small Plan   // Seen, reduced to what breaks the promise
 	Trial *Trial // of Small, with its story
 }
 
@@ -99,7 +99,7 @@ func (s *Search) Repeat(ctx context.Context, p Plan) (*Report, error) {
 	return f.report, f.each(ctx, PhaseSeeds, &f.report.Seeds, 1, slices.Values([]Plan{p}))
 }
 
-// finder is a search that runs.
+// finder is a search in progress.
 type finder struct {
 	*Search
 
@@ -248,7 +248,7 @@ func single(k sim.FaultKind) time.Duration {
 	}
 }
 
-// finding returns what a run has found, reduced to what is necessary.
+// finding returns the finding of a run, reduced to what is necessary.
 func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding {
 	p := Plan{Seed: t.plan.Seed, Bridge: t.plan.Bridge, Events: t.plan.Events, Faults: []sim.Fault{}}
 	for _, x := range t.Injected {
@@ -264,7 +264,7 @@ func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding
 		return err == nil && slices.ContainsFunc(again.Broken, func(w sim.Violation) bool { return w.Rule == v.Rule })
 	}
 	if !fails(p) {
-		return out // it shows what has happened at least
+		return out // at least it shows what happened
 	}
 	fewer := func() {
 		p.Faults = explore.Fewer(p.Faults, func(some []sim.Fault) bool {

@@ -98,7 +98,7 @@ func (s *simulation) chance(name string, count uint64) uint64 {
 	return sim.Draw(s.plan.Seed, name, count)
 }
 
-// at schedules do for time t.
+// at calls do at time t.
 func (s *simulation) at(t time.Time, do func()) {
 	i, _ := slices.BinarySearchFunc(s.timeline, t, func(m moment, t time.Time) int {
 		return cmp.Or(m.at.Compare(t), -1) // after those of the same time
@@ -241,7 +241,8 @@ func (s *simulation) note(who, text string) {
 	s.trace = sim.Draw(s.trace, text, 0)
 }
 
-// log adds what concerns some events, or none in particular, to the trace and the story.
+// log adds a step to the trace and to the story. It concerns the events with these ids, or none
+// in particular.
 func (s *simulation) log(who, text string, ids ...string) {
 	s.note(who, text)
 	if s.plan.Story {

@@ -13,11 +13,11 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Setting is what a seed decides before anything happens.
+// Setting holds what a seed decides before a run.
 type Setting struct {
-	Table      bool // keeps the records; else Redis does
-	Broker     bool // is the sink; else Redis' streams are
-	Feed       bool // requests come on a topic of the broker, too
+	Table      bool // a table keeps the records; otherwise Redis does
+	Broker     bool // a broker is the sink; otherwise Redis streams are
+	Feed       bool // requests also arrive on a topic of the broker
 	Processes  int
 	Workers    int // of each process
 	Batch      int
@@ -26,11 +26,11 @@ type Setting struct {
 	Lease      time.Duration // of claims and registrations
 	Attempts   int
 	MinDelay   time.Duration
-	Skew       time.Duration // of the clocks of processes, at most
-	Latency    time.Duration // of a call, at most
+	Skew       time.Duration // maximum, of the clocks of processes
+	Latency    time.Duration // maximum, of a call
 	Bucket     time.Duration // see scheduler.ReconcilerOptions
 	Check      time.Duration
-	Lag        time.Duration // of the table's index, at most
+	Lag        time.Duration // maximum, of the table's index
 	Fetch      int           // messages that a consumer reads at once
 	Events     int
 }
@@ -54,13 +54,13 @@ func settingOf(seed uint64) Setting {
 	return g
 }
 
-// once reports whether claims publish events, in Redis: exactly once.
+// once reports whether claims themselves publish events, in Redis, and so exactly once.
 func (g *Setting) once() bool { return !g.Table && !g.Broker }
 
 // workers returns the number of workers of a process.
 func (g *Setting) workers(int) int { return g.Workers }
 
-// begin is how long clients wait with their first requests.
+// begin is how long clients wait before their first requests.
 const begin = time.Second
 
 // troubleEnds is when topics that fail for a while work again.
@@ -69,18 +69,18 @@ func (g *Setting) troubleEnds() time.Time { return sim.Epoch().Add(2*g.MinDelay 
 // requestPrefix begins the names of actors that are requests.
 const requestPrefix = "request "
 
-// request is what a client asks for until it has an answer.
+// request is a request that a client repeats until it gets an answer.
 type request struct {
 	name     string
 	text     string // in words
 	asks     []*ask // one for each event
-	operator bool   // who needs no process of the scheduler, and waits as long as it takes
-	done     func() // is called after the answer; may be nil
+	operator bool   // from an operator, who needs no process of the scheduler and waits as long as it takes
+	done     func() // called after the answer; may be nil
 	tries    int
 	do       func(context.Context, *process) ([]schedule.Outcome, error)
 }
 
-// ids returns those of the events that it is about.
+// ids returns the ids of the events that it is about.
 func (r *request) ids() []string {
 	out := make([]string, len(r.asks))
 	for i, a := range r.asks {
@@ -140,7 +140,7 @@ func (s *simulation) scheduleEvent(n int) {
 	}
 }
 
-// groupSize is how many events one request asks for at most.
+// groupSize is the maximum number of events in one request.
 const groupSize = 4
 
 // group collects the events of one request.
@@ -208,7 +208,7 @@ func (s *simulation) furtherRequest(name, id string, content schedule.Content, s
 	s.at(at, func() { s.send(r()) })
 }
 
-// scheduling is the request to schedule some events.
+// scheduling returns a request to schedule some events.
 func (s *simulation) scheduling(name string, replace bool, ids []string, contents []schedule.Content) *request {
 	requests := make([]scheduler.Request, len(ids))
 	r := &request{name: name, text: "schedule"}
@@ -226,7 +226,7 @@ func (s *simulation) scheduling(name string, replace bool, ids []string, content
 	return r
 }
 
-// put asks for an event like another program that writes to the schedule topic.
+// put requests an event as another program would, by writing to the schedule topic.
 func (s *simulation) put(name, id string, content schedule.Content) {
 	value, err := (&schedule.Event{ID: id, Content: content}).Request()
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *simulation) put(name, id string, content schedule.Content) {
 	s.broker.Put(schedule.Message{Topic: scheduleTopic, Key: []byte(name), Value: value})
 }
 
-// changing is the request to change an event.
+// changing returns a request to change an event.
 func (s *simulation) changing(name, id string, change schedule.Change) *request {
 	r := &request{name: name, text: string(change.Kind), asks: []*ask{{id: id, kind: change.Kind, due: change.Due}}}
 	if change.Kind == schedule.Move {
@@ -250,8 +250,8 @@ func (s *simulation) changing(name, id string, change schedule.Change) *request 
 	return r
 }
 
-// repartition is the operator's request for another number of partitions. Processes that start
-// later are configured with it; then comes the next change.
+// repartition returns an operator's request to change the number of partitions. Processes that
+// start later are configured with the new number; then comes the next change.
 func (s *simulation) repartition(i int) *request {
 	from, count := s.partitions, s.setting.Changes[i]
 	r := &request{name: fmt.Sprintf("partitions %d", i), operator: true, text: fmt.Sprintf("change the partitions from %d to %d", from, count)}
@@ -267,14 +267,14 @@ func (s *simulation) repartition(i int) *request {
 	return r
 }
 
-// How long clients wait for a reply, and before they ask again.
+// How long clients wait for a reply, and before they repeat a request.
 const (
 	patience   = 10 * time.Second
 	clientRest = time.Second
 )
 
-// send has a client send its request to a process. Without an answer it sends it again, perhaps
-// to another process.
+// send makes a client send its request to a process. Without an answer, the client sends it
+// again, perhaps to another process.
 func (s *simulation) send(r *request) {
 	r.tries++
 	name := fmt.Sprintf("%s%s #%d", requestPrefix, r.name, r.tries)

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// bounds computes how long tasks can take at most.
+// bounds computes the maximum duration of tasks.
 type bounds struct {
 	def   *dsl.Definition
 	turns map[string]int // highest observed number of iterations, by the tasks in loops
@@ -70,7 +70,7 @@ func (b bounds) turnsOf(t *dsl.Task) int {
 	return most
 }
 
-// seen returns a text for a bound that assumes the observed number of iterations; "" for other
+// seen returns a note for a bound that assumes the observed number of iterations; "" for other
 // bounds.
 func (b bounds) seen(tasks dsl.TaskList) string {
 	for _, t := range tasks {

@@ -125,7 +125,7 @@ func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 //     a race of the workflow if the run took no longer than usual; otherwise a fault
 //     delayed one of them. The same holds for calls to mocks with state.
 //
-// An outcome that has none of these causes is the engine's failure.
+// Any other different outcome is the engine's failure.
 func (chk *checker) differing(t *sim.Trial) []failure {
 	var out []failure
 	if chk.together() && chk.outcomes.whole[chk.outcomes.runKey(t)] != nil {
@@ -184,7 +184,7 @@ func (chk *checker) missing(t *sim.Trial) []failure {
 	return out
 }
 
-// attribute finds the cause of an unusual outcome. An execution that waits for ever
+// attribute finds the cause of an unusual outcome. An execution that waits forever
 // because of the workflow is a Hang.
 func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	usual := chk.outcomes.classes(canonicalID(end.ID))

@@ -49,7 +49,7 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 	return at, false
 }
 
-// waits reports whether an execution may wait for ever: it does so without faults, it received
+// waits reports whether an execution may wait forever: it does so without faults, it received
 // other events, it has an open listen task, or one of its children may.
 func (chk *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	if len(usual) > 0 && otherEvents(usual, chk.outcomes.factsOf(&sim.Trial{}, end)) || chk.openListen(end) != nil ||

@@ -14,14 +14,14 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// hang returns the failure of an execution that waits for ever, although it ends in other runs
+// hang returns the failure of an execution that waits forever, although it ends in other runs
 // or should end.
 func (chk *checker) hang(end sim.End, why string) failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing more will happen", end.Status)
 	if open := chk.openListen(end); open != nil {
-		task, detail = open.Ref, open.Name+" listens for ever"
+		task, detail = open.Ref, open.Name+" listens forever"
 		if types := invariant.EventTypes(open.Listen.To.Filters...); len(types) > 0 {
-			detail = open.Name + " listens for " + strings.Join(types, ", ") + " for ever"
+			detail = open.Name + " listens for " + strings.Join(types, ", ") + " forever"
 		}
 	}
 	if why != "" {
@@ -30,7 +30,7 @@ func (chk *checker) hang(end sim.End, why string) failure {
 	return failed(Hang, RuleHang, end.ID, task, "%s", detail)
 }
 
-// hangs returns the failure of the runs without faults that wait for ever while others
+// hangs returns the failure of the runs without faults that wait forever while others
 // end.
 func (chk *checker) hangs(id string, usual, c *class) failure {
 	end := c.end

@@ -69,7 +69,7 @@ func cancelledTimeout(t *sim.Trial, usual []*class, got *historyFacts) (task str
 }
 
 // repeated reports whether the call of a task was repeated. If the first call was slow, the
-// repeated one is answered at once.
+// repeated one is answered immediately.
 func repeated(t *sim.Trial, task string) bool {
 	for d, n := range t.Actions {
 		if n > 1 && d.Task == task {

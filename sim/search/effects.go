@@ -23,9 +23,9 @@ type usualEffects struct {
 // treeEffects records the external effects of the trees of one root execution in runs without
 // faults.
 type treeEffects struct {
-	effects map[string]bool // as texts
+	effects map[string]bool // as strings
 	most    map[Effect]int
-	tasks   map[string]bool // which tasks made which calls, as texts
+	tasks   map[string]bool // which tasks made which calls, as strings
 	kept    map[string]bool
 }
 

@@ -43,7 +43,7 @@ func (h *hints) retryLimit(t *dsl.Task) string {
 	case !limited && t.Timeout == nil && r.AttemptCount == 0 && r.Duration == nil && r.When == nil && r.ExceptWhen == nil:
 		return "it is retried without end for as long as the error lasts: give the retry a limit, such as limit: {attempt: {count: 5}} or limit: {duration: PT10M}"
 	case r.Delay == nil && r.AttemptCount != 1:
-		return "it is retried at once, so a service that is down gets all attempts at the same moment: give the retry a delay and a backoff, such as delay: PT1S and backoff: {exponential: {}}"
+		return "it is retried immediately, so a service that is down gets all attempts at the same moment: give the retry a delay and a backoff, such as delay: PT1S and backoff: {exponential: {}}"
 	default:
 		return ""
 	}

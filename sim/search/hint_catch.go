@@ -112,7 +112,7 @@ func badStatus(wanted any, short string, usual int) string {
 	}
 }
 
-// number converts a whole number from any of the types that the document parser uses.
+// number converts an integer of any type that the document parser uses.
 func number(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:

@@ -77,7 +77,7 @@ func (h *hints) endlessHints() []Hint {
 				at = fmt.Sprintf("%s (%s, line %d)", t.Name, def.ID(), t.Pos.Line)
 			}
 			switch {
-			case slices.Contains(calls, at) || slices.Contains(listens, at): // an alias of the YAML
+			case slices.Contains(calls, at) || slices.Contains(listens, at): // a YAML alias of a reported task
 			case t.Kind == dsl.Call:
 				calls = append(calls, at)
 			case !h.report.reports(Hang, t.Ref):
@@ -88,7 +88,7 @@ func (h *hints) endlessHints() []Hint {
 	var out []Hint
 	if len(listens) > 0 {
 		out = append(out, Hint{"listen", nil, fmt.Sprintf(
-			"no timeout ends %s: %s. If the event never comes, or came earlier, the execution waits for ever; "+
+			"no timeout ends %s: %s. If the event never comes, or came earlier, the execution waits forever; "+
 				"add timeout: {after: P7D}, or however long you would wait, and handle the timeout in a catch",
 			these(len(listens), "listen"), strings.Join(listens, ", "))})
 	}

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// timeouts counts how often the timeouts of a task were set, and fired.
+// timeouts counts how many times the timeouts of a task were set, and fired.
 type timeouts struct{ set, fired int }
 
 // timeoutsIn counts the timeouts of a run.
@@ -90,7 +90,7 @@ func (h *hints) workflowTimeoutHint(b bounds) []Hint {
 		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(count))}}
 }
 
-// setText says how often a timeout was set.
+// setText says how many times a timeout was set.
 func (h *hints) setText(count *timeouts) string {
 	if count == nil {
 		return "was never set in " + runsText(h.report.runs())

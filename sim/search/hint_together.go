@@ -65,8 +65,8 @@ func request(t *dsl.Task) (method, target string) {
 	return strings.ToUpper(method), target
 }
 
-// checksVersion reports whether a call has a header by which the service checks that nothing
-// has changed.
+// checksVersion reports whether a call has a header, such as If-Match, that makes the service
+// check that nothing has changed.
 func checksVersion(t *dsl.Task) bool {
 	raw, _ := t.Raw.(map[string]any)
 	with, _ := raw["with"].(map[string]any)

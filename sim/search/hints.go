@@ -57,7 +57,7 @@ func (h *hints) add(v *verdict) {
 	}
 }
 
-// seen is what the first of some runs has shown, and how many of them showed the like.
+// seen is what the first of some runs has shown, and how many runs showed something similar.
 type seen[T any] struct {
 	what T
 	runs int
@@ -73,8 +73,8 @@ func count[T any](all map[string]*seen[T], shown map[string]T) {
 	}
 }
 
-// list returns all hints in document order. Without many runs it leaves out those that rely on
-// what no run showed.
+// list returns all hints in document order. Unless there were many runs, it omits hints that
+// something never happened.
 func (h *hints) list(many bool) []Hint {
 	b := bounds{h.Config.Definition, h.turns}
 	var out []Hint

@@ -84,7 +84,7 @@ do:
 	}
 }
 
-// Simultaneous events come in any order.
+// Simultaneous events arrive in any order.
 func TestSearchEvents(t *testing.T) {
 	t.Parallel()
 	r := look(t, `

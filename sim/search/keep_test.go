@@ -27,7 +27,7 @@ func TestSearchFindsALostUpdate(t *testing.T) {
 		t.Fatalf("outcomes %v, findings %v", r.Outcomes, r.Findings)
 	}
 	if rarer := r.Outcomes[1].Runs; rarer < r.Plain/5 {
-		t.Errorf("%d of %d runs come to the rarer outcome", rarer, r.Plain)
+		t.Errorf("%d of %d runs have the rarer outcome", rarer, r.Plain)
 	}
 	f := r.Findings[0]
 	if f.Class != search.Race || f.Task != "/do/0/both" || f.Orders == nil {

@@ -117,7 +117,7 @@ func canonicalID(id string) string {
 	return id
 }
 
-// runKey is equal for runs with the same outcomes, whichever execution has which.
+// runKey is equal for runs with the same outcomes, regardless of which execution has which.
 func (o *outcomes) runKey(t *sim.Trial) string {
 	var parts []string
 	for _, end := range t.Ends {
@@ -279,14 +279,14 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 					since[of] = c
 				}
 			}
-			delete(since, at) // it knows what it wrote
+			delete(since, at) // the execution knows what it wrote
 		}
 	}
 	return failure{}, false
 }
 
-// writer returns the task that made a call, if its body is computed and it gives the
-// service nothing to compare, such as If-Match; nil otherwise.
+// writer returns the task that made a call, if its body is computed and it sends no
+// precondition, such as If-Match; nil otherwise.
 func (o *outcomes) writer(c *sim.Call) *dsl.Task {
 	for _, def := range o.Config.Definitions() {
 		t := def.Task(event.ParseRun(c.Task).Ref)

@@ -161,7 +161,7 @@ func (p *pattern) effects(calls []sim.Call) map[Effect]int {
 	return out
 }
 
-// effectsText returns a text that is equal for equal effects.
+// effectsText returns a string that is equal for equal effects.
 func effectsText(effects map[Effect]int) string {
 	lines := make([]string, 0, len(effects))
 	for e, n := range effects {
@@ -250,8 +250,7 @@ func outcomeValue(end sim.End) any {
 	return out
 }
 
-// withCanonicalIDs replaces the ids of all root executions in a text with that of the first
-// one.
+// withCanonicalIDs replaces the ids of all root executions in text with that of the first one.
 func withCanonicalIDs(id string, text []byte) []byte {
 	first := canonicalID(sim.Root(id))
 	if !bytes.Contains(text, []byte(first+"-")) {

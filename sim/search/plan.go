@@ -106,7 +106,7 @@ func (p *planner) singles() iter.Seq[Scenario] {
 	return func(yield func(Scenario) bool) {
 		n := 0
 		for f := range p.everyFault() {
-			// Take a fault whenever the even spread reaches the next whole number.
+			// Take a fault whenever the even spread reaches the next integer.
 			taken := all <= p.Singles || n*p.Singles/all != (n+1)*p.Singles/all
 			n++
 			if !taken {
@@ -241,7 +241,7 @@ func (p *planner) acts(seed uint64) []sim.Act {
 	at := func(i uint64) time.Duration {
 		n := sim.Draw(seed, "act", i)
 		span := p.baseline.lasts + time.Second
-		if n%4 == 0 { //nolint:mnd // some come at once
+		if n%4 == 0 { //nolint:mnd // some come immediately
 			span = time.Second
 		}
 		return time.Duration(n>>8) % span //nolint:gosec // n>>8 is less than 2^56

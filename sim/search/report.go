@@ -63,7 +63,7 @@ type Outcome struct {
 	Error    *event.Problem
 	Calls    []sim.Call     // that were carried out
 	Kept     map[string]any // the state of mocks, by URL
-	Distinct []string       // external effects that other outcomes do not have, as texts
+	Distinct []string       // external effects that other outcomes do not have
 	Runs     int
 	Stop     sim.Stop
 }
@@ -76,7 +76,7 @@ const (
 	Engine      Class = "engine"      // flunq violated an invariant
 	Expectation Class = "expectation" // an expectation of the user was not met
 	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
-	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
+	Hang        Class = "hang"        // an execution that ends in other runs waits forever
 	SideEffect  Class = "effect"      // a call is carried out twice or is never undone
 	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost answer
 )
@@ -87,7 +87,7 @@ const (
 	ruleEnds = "every execution ends"
 
 	RuleOrder       = "the outcome depends on which step comes first"
-	RuleHang        = "an execution waits for ever"
+	RuleHang        = "an execution waits forever"
 	RuleTwice       = "a call is carried out twice"
 	RuleOverwritten = "an update is lost to a concurrent one"
 	RuleUndone      = "a call is carried out and never undone"

@@ -235,7 +235,7 @@ func TestSearchParallel(t *testing.T) {
 	}
 }
 
-// A scenario is read as it was written.
+// A scenario survives a round trip through JSON.
 func TestParseScenario(t *testing.T) {
 	t.Parallel()
 	sc, err := search.ParseScenario([]byte(`{"seed":7,"processes":2,"executions":1,"faults":[{"kind":"delay","service":"worker-sim-0","command":3,"amount":"45s"}]}`))
@@ -313,8 +313,8 @@ do:
 	}
 }
 
-// A timeout that fires because a fault made an event be missed is the document's doing: while a task
-// listens for another type of event, or while the execution waits for a child that listens.
+// A timeout that fires because a fault made a task miss an event is the document's responsibility,
+// whether a task listens for another type of event or the execution waits for a child that listens.
 func TestSearchTimeoutOfMissedEvent(t *testing.T) {
 	t.Parallel()
 	const ask = `{call: http, with: {method: post, endpoint: "https://a.example/"}}`

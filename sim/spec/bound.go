@@ -14,7 +14,7 @@ import (
 
 // bound is a number, or a comparison with one.
 type bound struct {
-	operator string // "=" if none is written
+	operator string // "=" if the file has none
 	text     string // the number as it was written
 	limit    dsl.Duration
 	count    int

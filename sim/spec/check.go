@@ -26,10 +26,10 @@ type Difference struct {
 	edits []edit
 }
 
-// Want returns the expected lines as one text.
+// Want returns the expected lines, joined.
 func (d Difference) Want() string { return texts(d.Lines, '-') }
 
-// Got returns the actual lines as one text.
+// Got returns the actual lines, joined.
 func (d Difference) Got() string { return texts(d.Lines, '+') }
 
 // checker compares one run with its expectations.

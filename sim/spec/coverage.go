@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Coverage counts how often runs reach the points of documents.
+// Coverage counts how many times runs reach the points of documents.
 type Coverage struct {
 	files map[string]*DocumentCoverage
 }
@@ -165,7 +165,7 @@ func (t *coverageTracker) completed(i int, e event.Event, ref string) {
 	}
 }
 
-// cutLast cuts a text around the last occurrence of a separator.
+// cutLast slices text around the last occurrence of separator.
 func cutLast(text, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(text, separator)
 	if i < 0 {

@@ -66,7 +66,7 @@ func (chk *checker) endingEdits() []edit {
 	return append(edits, chk.inPlaceOf(wrong, key, value)...)
 }
 
-// inPlaceOf replaces one member by another, or adds it. An empty key means none.
+// inPlaceOf replaces one member with another, or adds it. An empty key means none.
 func (chk *checker) inPlaceOf(wrong, key string, value any) []edit {
 	change := edit{file: chk.suite.File, key: key, value: value}
 	at, old := memberOf(chk.Expect.node, wrong)

@@ -18,7 +18,7 @@ type Line struct {
 // longest is the maximum length of a value in a message, in bytes.
 const longest = 300
 
-// shown returns a value in one line.
+// shown returns a value on one line.
 func shown(v any) string { return excerpt.Of(string(canonical.Encode(v)), longest) }
 
 // aligned compares two lists of names line by line.
@@ -43,7 +43,7 @@ func aligned(want, got []string) []Line {
 	return folded(out)
 }
 
-// maxAligned is how much of a list is compared.
+// maxAligned is the maximum number of list items that are compared.
 const maxAligned = 1000
 
 // commonTails returns the length of the longest common subsequence of each pair of tails.

@@ -61,13 +61,13 @@ func (t *tree) mocks() (*mock.Set, error) {
 	return t.mock, t.err
 }
 
-// NewLoader returns a Loader that reads files by read.
+// NewLoader returns a Loader that reads files with read.
 func NewLoader(read func(file string) ([]byte, error)) *Loader {
 	return &Loader{read: read, documents: map[string]*loaded{}, trees: map[string]*tree{}}
 }
 
 // Load reads a test file. Its error joins one *dsl.Mistakes for each file with mistakes.
-// files are the files that the test file names, as far as it could be read.
+// files are those that the readable part of the test file names.
 func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 	source, err := l.read(file)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// part is an expected value with the positions of its parts: a map matches a part of the
-// actual one, a list the whole. A text ${ … } matches if the expression is true.
+// part is an expected value with the positions of its parts. A map matches a part of the actual
+// map, a list the whole list. A string ${ … } matches if the expression is true.
 type part struct {
 	file    string
 	node    *yaml3.Node
@@ -56,7 +56,7 @@ func (r reader) part(n *yaml3.Node) *part {
 	return p
 }
 
-// program returns the expression in a text, nil if the text is none.
+// program returns the expression in a string; nil if the string is not an expression.
 func (r reader) program(n *yaml3.Node, v any) *expr.Program {
 	text, ok := v.(string)
 	source, isOpen := strings.CutPrefix(strings.TrimSpace(text), "${")

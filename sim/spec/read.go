@@ -181,13 +181,13 @@ func (r *reading) dataOf(n *yaml3.Node, name string) (v any, ok bool) {
 	return v, err == nil
 }
 
-// fileName returns the name in a text of the form "@FILE".
+// fileName returns the name in a string of the form "@FILE".
 func fileName(n *yaml3.Node) (name string, ok bool) {
 	name, ok = namedFile(n)
 	return name, ok && name != "" && n.Value[0] == '@'
 }
 
-// namedFile returns the name in a text of the form "FILE" or "@FILE".
+// namedFile returns the name in a string of the form "FILE" or "@FILE".
 func namedFile(n *yaml3.Node) (name string, ok bool) {
 	return strings.TrimPrefix(n.Value, "@"), n.Kind == yaml3.ScalarNode && n.ShortTag() == "!!str"
 }
@@ -233,7 +233,7 @@ func (r *reading) secrets(n *yaml3.Node, s *settings) {
 func (r *reading) number(n *yaml3.Node, what string) uint64 {
 	v, err := strconv.ParseUint(n.Value, 10, 64)
 	if err != nil {
-		r.Errorf(n, "%s is %s, want a whole number", what, yaml.Spelled(n))
+		r.Errorf(n, "%s is %s, want an integer", what, yaml.Spelled(n))
 	}
 	return v
 }

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// flowWidth is the maximum width of a collection in one line.
+// flowWidth is the maximum width of a collection on one line.
 const flowWidth = 80
 
 // node returns a value as YAML.
@@ -59,10 +59,10 @@ func order(v map[string]any) []string {
 	return keys
 }
 
-// flow returns a value in one line.
+// flow returns a value on one line.
 func flow(v any) string { return encoded(node(v, yaml3.FlowStyle)) }
 
-// block returns a value over several lines, all but the first indented.
+// block returns a value on several lines, all but the first indented.
 func block(v any, indent int) string {
 	return strings.ReplaceAll(encoded(node(v, 0)), "\n", "\n"+strings.Repeat(" ", indent))
 }
@@ -89,7 +89,7 @@ func isCollection(v any) bool {
 	}
 }
 
-// asJSON returns a value for a JSON file, over several lines if the old one was.
+// asJSON returns a value for a JSON file, on several lines if the old one was.
 func asJSON(v any, old string, indent int) string {
 	text := canonical.Encode(v)
 	if !strings.Contains(old, "\n") {

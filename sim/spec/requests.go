@@ -18,7 +18,7 @@ func tally(sent []mock.Exchange) (names []string, counts map[string]int, first m
 	return names, counts, first
 }
 
-// maxSent is how many requests are shown.
+// maxSent is the maximum number of requests that are shown.
 const maxSent = 10
 
 // sentLines lists the requests that were sent, with '+'.

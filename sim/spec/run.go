@@ -26,7 +26,7 @@ type Outcome struct {
 // Verdict is the result of a case.
 type Verdict struct {
 	Case        *Case
-	Outcome     *Outcome // of the first run that differs, else of the last
+	Outcome     *Outcome // of the first run that differs, or else of the last
 	Differences []Difference
 	Elapsed     time.Duration // virtual, of all runs
 }
@@ -73,7 +73,7 @@ func (c *Case) missingSecrets() (out []Difference) {
 			if _, ok := c.Secrets[use.Name]; !ok {
 				out = append(out, Difference{
 					Expect: "secrets", At: c.At, Source: Place{d.File, use.Line, use.Column},
-					Why: fmt.Sprintf("there is no secret %q: add it to secrets, in the case or for the whole file", use.Name),
+					Why: fmt.Sprintf("unknown secret %q: add it to secrets, in the case or for the whole file", use.Name),
 				})
 			}
 		}
@@ -180,7 +180,7 @@ func (o *Outcome) emitted() (envelopes []any, tasks []string) {
 	return envelopes, tasks
 }
 
-// Redact replaces the case's secrets by ***.
+// Redact replaces the case's secrets with ***.
 func (c *Case) Redact(text string) string {
 	return store.NewSealer(c.Secrets).Redact(text)
 }

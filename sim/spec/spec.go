@@ -75,7 +75,7 @@ func (s *Suite) place(ref string) Place {
 	return Place{s.Workflow.File, t.Pos.Line, t.Pos.Column}
 }
 
-// Source returns the text of a file that places refer to, nil for other files.
+// Source returns the content of a file that places refer to; nil for other files.
 func (s *Suite) Source(file string) []byte {
 	if t := s.trees[file]; t != nil {
 		return t.source

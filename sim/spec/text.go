@@ -99,7 +99,7 @@ func (t *text) flowEnd(from int) (int, error) {
 	return 0, errPlace
 }
 
-// after returns the offset after the byte at i, or after the whole quoted text or comment
+// after returns the offset after the byte at i, or after the whole quoted string or comment
 // that begins there.
 func (t *text) after(i, from int) (int, error) {
 	switch c := t.source[i]; {
@@ -119,7 +119,7 @@ func opensQuote(before []byte) bool {
 	return len(before) > 0 && strings.ContainsRune("{[,:", rune(before[len(before)-1]))
 }
 
-// quoteEnd finds the end of the quoted text that begins at from.
+// quoteEnd finds the end of the quoted string that begins at from.
 func (t *text) quoteEnd(from int) (int, error) {
 	quote := t.source[from]
 	for i := from + 1; i < len(t.source); i++ {
@@ -158,8 +158,8 @@ func (t *text) scalarEnd(n *yaml3.Node, from int) (int, error) {
 	}
 }
 
-// blockEnd finds the end of a text after | or >: the last line that is indented deeper
-// than its key.
+// blockEnd finds the end of a block scalar after | or >: the last line that is indented
+// deeper than its key.
 func (t *text) blockEnd(n *yaml3.Node, from int) int {
 	deep := 0
 	if key := t.above[n].key; key != nil {

@@ -12,15 +12,15 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// splice is a replacement of a part of a file's text.
+// splice is a replacement of a part of a file.
 type splice struct {
 	from, to int
 	text     string
 }
 
-// Update returns the new texts of the files whose expectations change to the actual results of
-// the runs. Everything else in them stays the same, byte for byte. If a result cannot be
-// written, Update returns an error and no texts.
+// Update returns the new content of the files, by name, in which expectations become the actual
+// results of the runs. Everything else in them stays the same, byte for byte. If a result cannot
+// be written, Update returns an error and no files.
 func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, error)) (map[string][]byte, error) {
 	edits := map[string][]edit{}
 	for _, v := range verdicts {
@@ -185,7 +185,7 @@ func (t *text) replacement(e edit, isJSON bool) (splice, error) {
 	}
 }
 
-// confirm reads the new texts and checks the runs against them: all must pass, and only
+// confirm reads the new files and checks the runs against them: all must pass, and only
 // expectations may have changed.
 func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read func(string) ([]byte, error)) error {
 	if len(changed) == 0 {

@@ -31,7 +31,7 @@ func updated(t *testing.T, w files) map[string]string {
 	return out
 }
 
-// Update changes what differs and leaves everything else as it was written.
+// Update changes what differs and leaves everything else unchanged.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ before, after string }{

@@ -1,4 +1,4 @@
-// Package table is a table of scheduled events in memory, for the simulator. It is as
+// Package table is an in-memory table of scheduled events for the simulator. It is as
 // deterministic as its hook.
 package table
 
@@ -27,9 +27,9 @@ type Table struct {
 // Options of a Table.
 type Options struct {
 	// Hook, if set, is called for each request; a call with several events sends one request for
-	// each. It may call carryOut, before or after waiting, and returns what the client learns: nil
-	// means that the reply arrives, an error replaces it. So it can crash the client before or after
-	// the request, lose a request or a reply, delay, throttle, and be unavailable.
+	// each. It may call carryOut, before or after waiting. It returns what the client sees: nil if
+	// the reply arrives, or an error instead of the reply. So it can crash the client before or
+	// after the request, lose the request or its reply, delay, throttle, and be unavailable.
 	Hook func(ctx context.Context, r Request, carryOut func()) error
 	// Now is the clock of the index of open events; it may be nil without a Lag.
 	Now func() time.Time
@@ -147,7 +147,7 @@ func (t *Table) Get(ctx context.Context, ids []string) ([]*schedule.Event, error
 	return found, nil
 }
 
-// Claim makes events FIRING and returns those that it did.
+// Claim sets the status of events to FIRING and returns the events that it changed.
 func (t *Table) Claim(ctx context.Context, ids []string, owner string, now, lease time.Time) ([]*schedule.Event, error) {
 	claimed := make([]*schedule.Event, len(ids))
 	for i, id := range ids {
@@ -263,7 +263,7 @@ func (t *Table) Open(ctx context.Context, before time.Time, cursor string) (page
 	return page, next, err
 }
 
-// visible returns what Open sees of an event now, and forgets what was before.
+// visible returns what Open sees of an event now, and discards older states.
 func (t *Table) visible(r *record) indexed {
 	for len(r.indexed) > 1 && !r.indexed[1].from.After(t.now()) {
 		r.indexed = r.indexed[1:]

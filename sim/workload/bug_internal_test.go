@@ -12,7 +12,7 @@ import (
 )
 
 // scriptBugs returns typical bugs of such engines. Each is planted in the scripts and must be
-// found, so that the simulator does not lose its power.
+// found; otherwise the simulator has become weaker.
 func scriptBugs() []scriptBug {
 	return []scriptBug{
 		{

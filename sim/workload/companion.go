@@ -24,7 +24,7 @@ type Companion struct {
 	wrong func(*sim.Trial) []string
 }
 
-// Check replaces the violations of a trial by those that count for the companion: it removes
+// Check replaces the violations of a trial with those that count for the companion: it removes
 // expected dead letters and adds an unexpected result.
 func (c *Companion) Check(t *sim.Trial) {
 	wrong := c.wrong(t)
@@ -66,7 +66,7 @@ func New(name string, seed uint64) (*Companion, error) {
 	return c, err
 }
 
-// clusterEvery is the number of companions of which one is on a Redis Cluster.
+// clusterEvery: one in so many companions runs on a Redis Cluster.
 const clusterEvery = 4
 
 func newCompanion(name string, seed uint64) (*Companion, error) {
@@ -82,7 +82,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 	}
 	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no companion is called %q", name)
+		return nil, fmt.Errorf("no companion is named %q", name)
 	}
 	l := companionWorkloads()[i]
 	if seed >= cmp.Or(l.Seeds, usualSeeds) { // the workload's expectations hold only for its seeds
@@ -187,7 +187,7 @@ func varied(name string, seed uint64) sim.Config {
 	return cfg
 }
 
-// unlike returns how an execution did not end as wanted; "" if it did.
+// unlike describes how the end of an execution differs from the wanted one; "" if it does not.
 func unlike(t *sim.Trial, id, want string) string {
 	end := t.End(id)
 	if end == nil {
@@ -235,7 +235,8 @@ func messageCompanion(name string, seed uint64) *Companion {
 	}
 }
 
-// uncancelled returns how a run did not end although it, or its child, was cancelled; "" if it did.
+// uncancelled describes a run that did not end although it, or its child, was cancelled; "" if it
+// did end.
 func uncancelled(t *sim.Trial, of string, at time.Duration) string {
 	history := t.Ends[0].History
 	if of != "x" || at >= everyMessageLasts || len(history) == 0 {

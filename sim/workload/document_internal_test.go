@@ -43,6 +43,6 @@ func TestCompanions(t *testing.T) {
 		}
 	}
 	if _, err := New("nobody", 1); err == nil {
-		t.Error("there is a companion called nobody")
+		t.Error("there is a companion named nobody")
 	}
 }

@@ -81,7 +81,7 @@ func (g *generator) name() string {
 	return fmt.Sprintf("t%d", g.names)
 }
 
-// irregular returns a random duration that is hardly ever equal to another one, and its text.
+// irregular returns a random duration that is hardly ever equal to another one, and its ISO form.
 func (g *generator) irregular(seconds int) (time.Duration, string) {
 	d := time.Duration(1+g.IntN(1000*seconds)) * time.Millisecond
 	return d, fmt.Sprintf("PT%d.%03dS", d/time.Second, d%time.Second/time.Millisecond)

@@ -31,7 +31,7 @@ type mutant struct {
 }
 
 // selected selects the mutants of a test run; all by default.
-var selected = flag.String("mutants", "", "a regular expression of the mutants to look for")
+var selected = flag.String("mutants", "", "a regular expression that selects the mutants to look for")
 
 // plantedIn is the environment variable that names the active mutant.
 const plantedIn = "FLUNQ_PLANTED"
@@ -143,7 +143,7 @@ func TestMutant(t *testing.T) {
 	t.Error("it was not found")
 }
 
-// look runs what is known to find the mutant. TestMutant looks elsewhere if it finds nothing.
+// look runs the workload or document that is known to find the mutant.
 func (m mutant) look(t *testing.T) string {
 	switch m.on {
 	case "":

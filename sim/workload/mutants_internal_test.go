@@ -11,7 +11,7 @@ func mutants() []mutant {
 		{"timer requests for a key have no order", "store Message.Order call 6 arg 1", zeroed, "the last timer request for a key counts", 0},
 
 		{"an input reaches the execution that sends it", "decide inputRequest if 2", always, "an input is for one execution", 0},
-		{"an input that nobody takes is not parked", "worker Service.rejectInput case 3", always, "a parked input waits for a task that listens", 0},
+		{"an input that no task takes is not parked", "worker Service.rejectInput case 3", always, "a parked input waits for a task that listens", 0},
 		{"an input is delivered to all listeners", "worker Service.deliver return 2", preceded(`if fired, ok := decide.InputOf(m.Event); ok {
 			if in, err := fired.ReadInput(); err == nil {
 				err := s.store.EachListener(ctx, m.Tenant, string(in.Type), func(id string) error {

@@ -128,7 +128,7 @@ type goPackage struct {
 	edits     map[string][]edit // by path
 }
 
-// edit replaces a range of a source by a text in which @ is that range.
+// edit replaces a range of a source with a string in which @ stands for that range.
 type edit struct {
 	from, to int
 	by       string

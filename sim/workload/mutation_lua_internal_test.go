@@ -109,7 +109,7 @@ var scriptParts = sync.OnceValues(func() (map[string]string, error) {
 	return parts, err
 })
 
-// goScripts finds the longest text in the value of each package-level declaration.
+// goScripts finds the longest string literal in the value of each package-level declaration.
 func goScripts(parts map[string]string, path string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 // Options configure an axis.
 type Options struct {
 	Wide       bool    // moments with several steps are wide, so that their order is visible
-	TickWidth  float64 // minimum distance of ticks, of 100
-	BreakWidth float64 // minimum width of a break, of 100, unless there are many
+	TickWidth  float64 // minimum distance between ticks, on a scale of 100
+	BreakWidth float64 // minimum width of a break, on a scale of 100, unless there are many
 }
 
 // Scale maps moments to positions on an axis, from 0 to 100.
 //
-// In a simulation, many things happen at the same moment: a moment is as wide as it has steps, so
-// that their order is visible. An idle stretch that would shrink everything else to nothing
+// In a simulation, many things happen at the same moment, so a moment is as wide as its number of
+// steps, and their order is visible. An idle stretch that would shrink everything else to nothing
 // becomes a break.
 type Scale struct {
 	Breaks []Break

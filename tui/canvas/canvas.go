@@ -1,5 +1,5 @@
-// Package canvas draws text on a screen of cells: every terminal agrees on the width of what it shows,
-// and nothing can leave its area or be interpreted by the terminal.
+// Package canvas draws text on a screen of cells. All terminals agree on the width of what it draws,
+// and no text can leave its area or be interpreted by the terminal.
 package canvas
 
 import "strings"
@@ -27,7 +27,7 @@ func New(width, height int) *Canvas {
 	return c
 }
 
-// Text returns the canvas as text for a terminal.
+// Text returns the canvas as output for a terminal.
 func (c *Canvas) Text(l Look) string {
 	var b strings.Builder
 	b.Grow(2 * len(c.cells))
@@ -100,7 +100,7 @@ func (a Area) Part(x, y, w, h int) Area {
 	return Area{a.on, a.X + x, a.Y + y, max(0, min(w, a.W-x)), max(0, min(h, a.H-y))}
 }
 
-// Put writes a text and returns where it ends.
+// Put writes text and returns where it ends.
 func (a Area) Put(x, y int, i Ink, text string) int {
 	if y < 0 || y >= a.H || x >= a.W {
 		return x
@@ -159,7 +159,7 @@ func (a Area) Clear() {
 	}
 }
 
-// Right writes a text aligned at the right edge, and returns where it begins.
+// Right writes text aligned at the right edge, and returns where it begins.
 func (a Area) Right(y int, i Ink, text string) int {
 	x := a.W - Width(text)
 	a.Put(x, y, i, text)

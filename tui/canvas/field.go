@@ -14,7 +14,7 @@ type Field struct {
 // Text returns what was typed.
 func (f *Field) Text() string { return string(f.runes) }
 
-// Set replaces the text, and moves the cursor behind it.
+// Set replaces the text, and moves the cursor to its end.
 func (f *Field) Set(text string) {
 	f.runes = []rune(text)
 	f.At = len(f.runes)

@@ -56,7 +56,7 @@ type Look struct {
 	ASCII bool
 }
 
-// Pick returns a text, or its replacement in ASCII.
+// Pick returns unicode, or ascii if only ASCII is drawn.
 func (l Look) Pick(unicode, ascii string) string {
 	if l.ASCII {
 		return ascii
@@ -64,7 +64,7 @@ func (l Look) Pick(unicode, ascii string) string {
 	return unicode
 }
 
-// More returns the mark of a text that was cut.
+// More returns the mark that ends truncated text.
 func (l Look) More() string { return l.Pick("…", "~") }
 
 // Rule draws a line with a title in it.
@@ -74,13 +74,13 @@ func (l Look) Rule(a Area, y int, title string, i Ink) {
 	a.Put(x, y, Faint, strings.Repeat(l.Pick("─", "-"), max(0, a.W-x)))
 }
 
-// Field writes a text into a column of a width.
+// Field writes text into a column that is avail cells wide.
 func (l Look) Field(a Area, x, y, avail int, i Ink, text string) int {
 	a.Put(x, y, i, Clip(text, min(avail, a.W-x), l.More()))
 	return x + avail
 }
 
-// Rest draws a text, cut to the rest of a row.
+// Rest draws text, truncated to the rest of a row.
 func (l Look) Rest(a Area, x int, i Ink, text string) int {
 	return a.Put(x, 0, i, Clip(text, a.W-x, l.More()))
 }

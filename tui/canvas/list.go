@@ -68,7 +68,7 @@ func (p *List) Start() { p.To(0) }
 // End goes to the last line.
 func (p *List) End() { p.To(p.Length - 1) }
 
-// Rows draws the visible lines of a list, that at the cursor in an ink of its own unless it is
+// Rows draws the visible lines of a list. The line at the cursor has the given ink, unless that is
 // Normal.
 func (p *List) Rows(a Area, length int, cursor Ink, row func(a Area, at int)) {
 	p.Height = max(1, a.H)
@@ -103,8 +103,8 @@ func (s *Scroll) Key(k string) bool {
 	return ScrollKey(k, s, s.Space)
 }
 
-// Box draws a frame with the visible part of a text, and returns the last line in the frame. The
-// text ends some lines above it.
+// Box draws a frame with the visible part of a text above as many free lines as below says, and
+// returns the last line in the frame.
 func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row func(a Area, at int)) (foot Area) {
 	in := l.Box(a, title, avail, min(lines+below, a.H-2))
 	s.lines, s.Space = lines, max(0, in.H-below)
@@ -115,7 +115,7 @@ func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row 
 	return in.Part(0, in.H-1, in.W, 1)
 }
 
-// Rest tells how much there is below, if anything.
+// Rest returns a note about how many lines are below; "" if none are.
 func (s *Scroll) Rest(l Look) string {
 	if below := s.lines - s.Offset - s.Space; below > 0 {
 		return l.Pick("↓ ", "v ") + history.Count(below, "more line")

@@ -97,7 +97,7 @@ func Contested(r rune) bool {
 	}
 }
 
-// Width returns the number of cells of a text.
+// Width returns the number of cells that text takes.
 func Width(text string) int {
 	if Plain(text) {
 		return len(text)
@@ -107,7 +107,7 @@ func Width(text string) int {
 	return n
 }
 
-// Plain reports whether a text is printable ASCII.
+// Plain reports whether text is printable ASCII.
 func Plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' {
@@ -117,7 +117,7 @@ func Plain(text string) bool {
 	return true
 }
 
-// Cleaned returns a text in which what terminals interpret is shown as numbers.
+// Cleaned returns text with every character that terminals interpret replaced by its number.
 func Cleaned(text string) string {
 	var b strings.Builder
 	glyphs(text, func(g glyph) bool {
@@ -128,7 +128,7 @@ func Cleaned(text string) string {
 	return b.String()
 }
 
-// Clip cuts a text to a number of cells; the mark shows that something is missing.
+// Clip truncates text to avail cells; mark shows that something is missing.
 func Clip(text string, avail int, mark string) string {
 	if avail <= 0 {
 		return ""
@@ -150,7 +150,7 @@ func Clip(text string, avail int, mark string) string {
 	return b.String() + mark
 }
 
-// Skip removes the first cells of a text.
+// Skip removes the first cells of text.
 func Skip(text string, cells int) string {
 	if cells <= 0 {
 		return text
@@ -168,7 +168,7 @@ func Skip(text string, cells int) string {
 	return b.String()
 }
 
-// Wrapped splits a text into lines of a width.
+// Wrapped splits text into lines of at most avail cells.
 func Wrapped(text string, avail int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {

@@ -12,7 +12,7 @@ import (
 // colourCodes are the codes of colours.
 var colourCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// shown is a text as it stands on a canvas.
+// shown returns text as it appears on a canvas.
 func shown(text string) string {
 	c := canvas.New(60, 1)
 	c.All().Put(0, 0, canvas.Normal, text)
@@ -45,7 +45,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// On a terminal that knows ASCII alone there is nothing else, and nothing moves.
+// On an ASCII terminal only ASCII is drawn, at the same positions.
 func TestASCII(t *testing.T) {
 	t.Parallel()
 	c := canvas.New(20, 1)
@@ -55,7 +55,7 @@ func TestASCII(t *testing.T) {
 	}
 }
 
-// Whatever is written over whatever, a row is as wide as it is.
+// Overwriting text of any width does not change the width of a row.
 func FuzzCanvas(f *testing.F) {
 	f.Add("注文-2", "\x1b[2J", 3)
 	f.Add("ab注文cd", "注", 1)

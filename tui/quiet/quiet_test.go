@@ -9,7 +9,7 @@ import (
 	_ "flunq.io/flunq/tui"
 )
 
-// What keeps bubbletea from asking is initialized before it.
+// quiet is initialized before bubbletea.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
