@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Caller performs the calls of tasks, whatever their kind.
+// Caller performs calls of all kinds.
 type Caller struct {
 	Transport http.RoundTripper // how requests go out; never nil
 	Limits    httpcall.Limits   // zero members mean their defaults
@@ -25,7 +25,7 @@ type Caller struct {
 	Trace func(tenant, execution string, run event.Run) string // see httpcall.Caller
 }
 
-// Call performs a call task and returns its raw output. A failure of the call is a
+// Call performs a call task and returns its raw output. A failure of the call is an
 // *event.Problem (errors.As) that shows no secret; any other error is the engine's. The
 // scope is that of the task's definition. ctx and the transport set the deadlines.
 func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, from call.Origin) (output any, err error) {
@@ -33,8 +33,7 @@ func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, fr
 	return output, err
 }
 
-// Perform is like Call, and also returns the last request that was sent; nil if there was
-// none.
+// Perform is like Call, and also returns the last request that was sent, nil if none was.
 func (c *Caller) Perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from call.Origin) (output any, made *event.Call, err error) {
 	reserved := c.Memory.Reserve(from.Tenant)
 	defer reserved.Release()
@@ -57,7 +56,7 @@ func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope,
 	return output, made, nil
 }
 
-// kind returns what performs a call; nil for protocols without a package yet.
+// kind returns the Kind that performs a call, or nil for protocols that are not implemented.
 func (c *Caller) kind(task *dsl.CallTask) call.Kind {
 	overHTTP := &httpcall.Caller{Transport: c.Transport, Limits: c.Limits, Version: c.Version, Breakers: c.Breakers, Trace: c.Trace}
 	switch {

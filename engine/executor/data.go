@@ -21,7 +21,7 @@ func completed(c *event.Completed) []byte {
 	if c.Error != nil || c.Status != "" {
 		return event.Encode(c)
 	}
-	const most = 128 // bytes of the parts that are always the same
+	const most = 128 // bytes of the constant parts
 	out := make([]byte, 0, most+len(c.TaskID)+len(c.TaskName)+len(c.Output))
 	out = append(out, `{"task_id":`...)
 	out = canonical.Append(out, c.TaskID)

@@ -1,5 +1,5 @@
-// Package executor is the service that performs the tasks of workflows that call other
-// systems, and reports their results.
+// Package executor is the service that performs workflow tasks that call other systems, and reports
+// their results.
 package executor
 
 import (
@@ -18,8 +18,7 @@ import (
 )
 
 // Service is one executor. It performs one task at a time, or computes several that need
-// nothing from outside. An Inbox is shared by as many executors as there are tasks to run
-// concurrently.
+// nothing from outside. An Inbox is shared by as many executors as tasks may run concurrently.
 type Service struct {
 	definitions *definitions.Cache
 	inbox       *Inbox
@@ -43,8 +42,8 @@ func New(st *store.Store, documents *definitions.Cache, inbox *Inbox, opts Optio
 	return s, nil
 }
 
-// computes reports whether a request only computes. It reports false if the definition is
-// not in the cache, as it would have to be read.
+// computes reports whether a request only computes. It reports false if the definition is not
+// cached and would have to be read.
 func (s *Service) computes(m *store.Message) bool {
 	if m.Err != nil || delivery.PoisonCandidate(*m) {
 		return false
@@ -57,8 +56,8 @@ func (s *Service) computes(m *store.Message) bool {
 	return task != nil && decide.Computes(task)
 }
 
-// Step performs one task, or computes several, if there are any. It returns when to call
-// it again: at once for a time in the past, and for the zero time only when something is
+// Step performs one task, or computes several, if there are any. It returns when to call it
+// again: immediately for a time in the past, and for the zero time only when something is
 // written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	j, wake, err := s.inbox.take(ctx)
@@ -88,10 +87,10 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	return err
 }
 
-// handle takes one request through. The errors it returns are Redis', and the request is
-// to be handled again; errors of the request itself are settled here.
+// handle handles one request. An error that it returns is one of Redis, after which the request
+// must be handled again; errors of the request itself are settled here.
 func (s *Service) handle(ctx context.Context, j *job) (err error) {
-	if j.result == nil { // a task that was performed is reported again, not performed again
+	if j.result == nil { // a task that was already performed is only reported again
 		if err = delivery.Poison(j.message); err == nil {
 			err = s.perform(ctx, j)
 		}
@@ -102,8 +101,8 @@ func (s *Service) handle(ctx context.Context, j *job) (err error) {
 	return s.inbox.out.send(ctx, []*job{j})
 }
 
-// perform carries out a task. An error concerns the delivery; the task's own failure is
-// part of the result.
+// perform performs a task. An error concerns the message; the task's own failure is part of the
+// result.
 func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	m := j.message
 	defer func() {

@@ -14,21 +14,20 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Inbox reads requests for the executors of one process, which share one consumer. It
-// keeps only requests and acknowledges all other events with the next read. A request is
-// for a call, which occupies an executor until it is answered, or for a computation,
-// which needs nothing from outside. Usually one executor at a time computes, many requests
-// per batch.
+// Inbox reads requests for the executors of one process, which share one consumer. It keeps only
+// requests and acknowledges all other events with the next read. A request is for a call, which
+// occupies an executor until it is answered, or for a computation, which needs nothing from
+// outside. Usually one executor at a time computes, many requests per batch.
 type Inbox struct {
 	consumer *delivery.Consumer
-	// otherTenants reads the tenants without waiting calls, while those with waiting
-	// calls occupy as many executors as they may.
+	// otherTenants reads the tenants without waiting calls while those with waiting calls occupy
+	// as many executors as they may.
 	otherTenants *delivery.Consumer
 	opts         delivery.Options
 	isolation    delivery.Isolation
 	out          outbox
 
-	executors int                       // that it serves
+	executors int                       // number of executors that it serves
 	perTenant int                       // executors that one tenant may occupy; 0: all
 	computes  func(*store.Message) bool // whether a request only computes, as far as is known
 
@@ -46,15 +45,15 @@ type Inbox struct {
 	readingOthers bool // one executor reads from otherTenants
 	othersRead    bool // the tenants without waiting calls were read since a job was done
 	caughtUp      bool // the last read found nothing
-	closed        bool // nothing begins any more
+	closed        bool // no new job may begin
 	idle          idleExecutors
 }
 
 // errLost ends a task whose request belongs to another consumer.
-var errLost = errors.New("the request is another executor's by now")
+var errLost = errors.New("another executor has taken over the request")
 
-// NewInbox returns the inbox of one process. The calls of one tenant occupy at most
-// perTenant executors at once; 0: all.
+// NewInbox returns the inbox of one process. The calls of one tenant occupy at most perTenant
+// executors at a time; 0: all.
 func NewInbox(st *store.Store, opts delivery.Options, perTenant int) (*Inbox, error) {
 	opts.Wants = Handles
 	consumer, err := delivery.NewConsumer(st, opts)
@@ -71,8 +70,7 @@ func NewInbox(st *store.Store, opts delivery.Options, perTenant int) (*Inbox, er
 	}, nil
 }
 
-// Handles reports whether an executor handles events of type t. It acknowledges all
-// others unread.
+// Handles reports whether an executor handles events of type t. It acknowledges all others unread.
 func Handles(t event.Type) bool { return t == event.TaskRequested }
 
 // action is what an executor does next.
@@ -105,10 +103,10 @@ func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 	}
 }
 
-// next decides what an executor does. Computations come first, if no other executor
-// computes; then calls; then reading. If computations pile up or there is nothing else to
-// do, a further executor computes. Before a waiting call begins, the other tenants are
-// read, so that they are not delayed.
+// next decides what an executor does next. Computations come first, if no other executor
+// computes; then calls; then reading. If computations pile up or there is nothing else to do,
+// another executor computes. Before a waiting call begins, the other tenants are read, so that
+// they are not delayed.
 func (in *Inbox) next() action {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -144,7 +142,7 @@ func (in *Inbox) next() action {
 	return action{read: count}
 }
 
-// begin starts the next job, nil if none may begin now.
+// begin starts the next job, or returns nil if none may begin now.
 func (in *Inbox) begin() *job {
 	if in.computing == 0 || in.calls.Size() == 0 && (in.caughtUp || in.computations.Size() >= in.opts.Batch) {
 		if j := in.beginComputation(); j != nil {
@@ -155,7 +153,7 @@ func (in *Inbox) begin() *job {
 	return in.beginCall()
 }
 
-// beginCall starts the next call, nil if none may begin now.
+// beginCall starts the next call, or returns nil if none may begin now.
 func (in *Inbox) beginCall() *job {
 	j, ok := in.calls.First(in.mayCall)
 	if !ok || !in.isolation.Enter(j.message) {
@@ -173,9 +171,9 @@ func (in *Inbox) beginCall() *job {
 // mayCall reports whether a tenant may occupy another executor.
 func (in *Inbox) mayCall(tenant string) bool { return in.available(tenant) > 0 }
 
-// available returns how many more executors a tenant may occupy. If there are other
-// tenants, it occupies at most a quarter of what it leaves free: a new tenant finds a free
-// executor even if many tenants occupy theirs for long.
+// available returns how many more executors a tenant may occupy. If there are other tenants, it may
+// occupy at most a quarter of those that it leaves free, so that a new tenant finds a free executor
+// even if many tenants occupy theirs for long.
 func (in *Inbox) available(tenant string) int {
 	free := in.executors - in.calling
 	if in.perTenant == 0 {
@@ -190,7 +188,7 @@ func (in *Inbox) available(tenant string) int {
 	return more
 }
 
-// beginComputation starts the next computation, nil if none may begin now. A tenant keeps
+// beginComputation starts the next computation, or returns nil if none may begin now. A tenant keeps
 // its turn for a whole batch, because one script sends the replies of a tenant.
 func (in *Inbox) beginComputation() *job {
 	j, ok := in.computations.First(nil)
@@ -202,8 +200,8 @@ func (in *Inbox) beginComputation() *job {
 	return j
 }
 
-// another starts a further computation after the last one of a batch. It returns nil if
-// there is none or the batch is full.
+// another starts the computation after the last one of a batch. It returns nil if there is none or
+// the batch is full.
 func (in *Inbox) another(last *job, computed, data int) *job {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -257,7 +255,7 @@ func (in *Inbox) wait(ctx context.Context, a action) bool {
 	defer in.mu.Unlock()
 	if !in.idle.remove(a.wakeup) {
 		in.idle.searching()
-		in.wakeExecutors() // another executor has to look for work
+		in.wakeExecutors() // another executor must look for work
 	}
 	return ctx.Err() == nil
 }
@@ -286,7 +284,7 @@ func (in *Inbox) read(ctx context.Context, what action) (requests int, wake time
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
 			consumer.AcknowledgeLater(*m)
-			f.Wake = f.Now // come back at once to acknowledge it
+			f.Wake = f.Now // read again immediately to acknowledge it
 		case !in.held[addressOf(m)]:
 			in.put(&job{message: *m})
 			requests++
@@ -312,8 +310,8 @@ func (in *Inbox) put(j *job) {
 	jobs.PushBack(j.message.Tenant, j)
 }
 
-// redelivered records that a lost request is delivered to this process again while its
-// first job is still ending.
+// redelivered records that a lost request is delivered to this process again while its first job
+// has not ended yet.
 func (in *Inbox) redelivered(again *job) {
 	for _, j := range in.inProgress {
 		if j.lost && j.message.Same(again.message) {
@@ -337,8 +335,8 @@ func (in *Inbox) began(j *job, cancel context.CancelCauseFunc) {
 	j.cancel = cancel
 }
 
-// done removes finished jobs from the inbox. A job that could not be answered is queued
-// again, as a call.
+// done removes finished jobs from the inbox. A job whose result could not be sent is queued again,
+// as a call.
 func (in *Inbox) done(jobs ...*job) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -372,7 +370,7 @@ func (in *Inbox) done(jobs ...*job) {
 	}
 }
 
-// Finish acknowledges the events that were read but are not requests.
+// Finish acknowledges events that were read but are not requests.
 func (in *Inbox) Finish(ctx context.Context) error {
 	return errors.Join(in.consumer.Finish(ctx), in.otherTenants.Finish(ctx))
 }
@@ -388,7 +386,7 @@ func (in *Inbox) Held() []store.Message {
 	return slices.Concat(out, in.consumer.Held(), in.otherTenants.Held())
 }
 
-// Lost ends the jobs whose messages belong to another consumer now.
+// Lost ends the jobs whose messages another consumer has claimed.
 func (in *Inbox) Lost(msgs []store.Message) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -408,12 +406,12 @@ func (in *Inbox) Lost(msgs []store.Message) {
 	}
 	in.calls.Drop(forget)
 	in.computations.Drop(forget)
-	in.isolation.StopWaiting() // a poison candidate that still waits asks again
+	in.isolation.StopWaiting() // a poison candidate that is still waiting asks again
 	in.wakeExecutors()
 }
 
-// readAhead estimates how many events to read, from how many of the recent ones were
-// calls, and how long these took.
+// readAhead estimates how many events to read from how many recent ones were calls and how long
+// those took.
 type readAhead struct {
 	events, calls int
 	tenants       int   // with events in the last read
@@ -421,16 +419,16 @@ type readAhead struct {
 }
 
 const (
-	minEvents     = 10 // are read at least, as most events are no requests
-	minEventsEach = 2  // of each tenant, if there are many
-	shortCall     = 50 // milliseconds: shorter calls may wait here although other processes are idle
+	minEvents     = 10 // minimum number to read, since most events are not requests
+	minEventsEach = 2  // minimum for each tenant, if there are many
+	shortCall     = 50 // milliseconds: shorter calls may wait here even if other processes are idle
 )
 
-// count returns how many events of each tenant to read, up to limit. It aims at two calls
-// for each idle executor, one to begin now and one to begin next: more would wait here
-// while other processes are idle. If calls are short, the next ones are for all executors.
-// Events that are no calls occupy no executor and are read in full, as far as the recent
-// reads predict. Tenants with events share the total.
+// count returns how many events of each tenant to read, up to limit. It aims at two calls for each
+// idle executor, one to begin now and one to begin next: more would wait here while other processes
+// are idle. If calls are short, the next ones are for all executors. Events that are not calls do
+// not occupy an executor; the recent reads predict their share, which is read in addition. Tenants
+// with events share the total.
 func (r *readAhead) count(idle, executors, limit int) int {
 	next := idle
 	if r.duration > 0 && r.duration <= shortCall {
@@ -455,9 +453,9 @@ func (r *readAhead) took(ms int64) {
 	r.duration = max(1, (3*r.duration+ms)/4)
 }
 
-// idleExecutors are the executors of a process that wait for work.
+// idleExecutors holds the executors of a process that wait for work.
 type idleExecutors struct {
-	wakeups []chan struct{} // of these executors
+	wakeups []chan struct{} // one for each
 	woken   int             // executors that are woken, but not searching yet
 }
 
@@ -468,7 +466,7 @@ func (e *idleExecutors) add() chan struct{} {
 	return c
 }
 
-// wake makes sure that n executors search for work. It wakes the latest idle ones first.
+// wake makes n executors search for work. It wakes the latest idle ones first.
 func (e *idleExecutors) wake(n int) {
 	for n -= e.woken; n > 0 && len(e.wakeups) > 0; n-- {
 		last := len(e.wakeups) - 1
@@ -481,7 +479,7 @@ func (e *idleExecutors) wake(n int) {
 // searching records that an executor searches for work.
 func (e *idleExecutors) searching() { e.woken = max(0, e.woken-1) }
 
-// remove removes an idle executor. It reports false if the executor was woken already.
+// remove removes an idle executor. It returns false if the executor was already woken.
 func (e *idleExecutors) remove(c chan struct{}) bool {
 	at := slices.Index(e.wakeups, c)
 	if at < 0 {

@@ -25,7 +25,7 @@ type job struct {
 
 	cancel      context.CancelCauseFunc
 	lost        bool // another executor has the request: end early
-	unfinished  bool // it was lost before it was done
+	unfinished  bool // the request was lost before the task was done
 	redelivered *job // the same request, delivered to this process again
 }
 
@@ -48,8 +48,8 @@ type address struct{ tenant, id string }
 
 func addressOf(m *store.Message) address { return address{m.Tenant, m.ID} }
 
-// compute carries out tasks that need nothing from outside, one after another, and
-// reports them together. A task with an error is then handled by itself.
+// compute performs tasks that need nothing from outside, one after another, and reports them
+// together. Tasks with an error are then handled one by one.
 func (s *Service) compute(ctx context.Context, j *job) error {
 	var batch, failed []*job
 	data := 0
@@ -59,8 +59,8 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 			failed = append(failed, j)
 			continue
 		}
-		// Computing takes next to no time: the task is done when its request was read,
-		// and never before it was requested.
+		// Computing takes almost no time, so the task ends at the time at which its request was read, but
+		// never before it was requested.
 		at := j.message.Read
 		if asked := j.message.Event.Time; at.Before(asked) {
 			at = asked

@@ -11,18 +11,18 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// outbox sends the results of tasks. While one executor sends, others wait; one of them
-// then sends the results of all that wait in one round trip.
+// outbox sends the results of tasks. While one executor sends, others wait; then one of those
+// sends the results of all in one round trip.
 type outbox struct {
 	store     *store.Store
-	unbatched bool // each executor sends its own, without waiting
+	unbatched bool // each executor sends its own results, without waiting
 
 	mu      sync.Mutex
 	sending bool
 	waiting []*submission
 }
 
-// submission is what one executor has to send.
+// submission holds the jobs whose results one executor wants to send.
 type submission struct {
 	jobs []*job
 	turn chan bool // false: it was sent; true: its owner sends for all that wait
@@ -31,7 +31,7 @@ type submission struct {
 // send reports the results of jobs and records in each job why it could not be reported.
 // It returns the first such error.
 func (o *outbox) send(ctx context.Context, jobs []*job) error {
-	ctx = context.WithoutCancel(ctx) // the task was performed and must be reported even during shutdown
+	ctx = context.WithoutCancel(ctx) // the tasks were performed and must be reported even during shutdown
 	if o.unbatched {
 		o.deliver(ctx, jobs)
 	} else if p := (&submission{jobs: jobs, turn: make(chan bool, 1)}); o.submit(p) {
@@ -45,8 +45,8 @@ func (o *outbox) send(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// submit hands in a submission and reports whether its owner is to send for all. If not, the
-// submission was sent.
+// submit queues a submission and waits its turn. It returns true if the owner must send for all,
+// and false if the submission has been sent.
 func (o *outbox) submit(p *submission) bool {
 	o.mu.Lock()
 	o.waiting = append(o.waiting, p)
@@ -99,8 +99,8 @@ func (o *outbox) deliver(ctx context.Context, jobs []*job) {
 	}
 }
 
-// answer sends the replies of one tenant. It is no error if a request belongs to another
-// consumer now.
+// answer sends the replies of one tenant. A request that another consumer has claimed is not an
+// error.
 func (o *outbox) answer(ctx context.Context, jobs []*job) {
 	answers := make([]stream.Answer, len(jobs))
 	for i, j := range jobs {
@@ -115,9 +115,9 @@ func (o *outbox) answer(ctx context.Context, jobs []*job) {
 	}
 }
 
-// stamp stamps the jobs that have no reply yet with Redis' current time, asked for once;
-// on a cluster once for each tenant. If Redis does not answer, it uses the time of the read:
-// a task is not performed again for want of a time.
+// stamp stamps the jobs that have no reply yet with Redis' current time, which it reads once, or on
+// a cluster once for each tenant. If Redis does not answer, it uses the time of the read, so that
+// the lack of a time does not cause a task to be performed again.
 func (o *outbox) stamp(ctx context.Context, jobs []*job) {
 	var now time.Time
 	var err error

@@ -7,8 +7,8 @@ import (
 
 var countedMember = regexp.MustCompile(`((?:\.[A-Za-z_]\w*)+)\.(?:length|size|count)\b`)
 
-// Advice suggests what to write instead of an expression that failed, given the detail of
-// its error; "" if there is no suggestion.
+// Advice suggests what to write instead of an expression that failed with the given error detail;
+// "" if it has no suggestion.
 func Advice(detail string) string {
 	has := func(part string) bool { return strings.Contains(detail, part) }
 	switch m := countedMember.FindStringSubmatch(detail); {

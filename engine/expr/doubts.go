@@ -11,7 +11,7 @@ import (
 // Doubt is a valid part of an expression that probably does not do what its author meant.
 type Doubt struct {
 	Offset     int    // byte offset in the source
-	Rule       string // the name of what it breaks, one of the constants
+	Rule       string // the name of the rule that it breaks, one of the constants
 	Message    string
 	Suggestion string
 }

@@ -16,7 +16,7 @@ type SyntaxError struct {
 	character int // the same position in characters, from 1; 0 if unknown
 }
 
-// Error returns everything in one line, for use without a document.
+// Error returns everything on one line, for use without a document.
 func (e *SyntaxError) Error() string {
 	text := e.Message
 	if e.character > 0 {
@@ -28,16 +28,15 @@ func (e *SyntaxError) Error() string {
 	return text
 }
 
-// UnknownVariable is the error of an expression with a variable that does not exist in its
-// scope.
+// UnknownVariable is the error for an expression with a variable that does not exist in its scope.
 type UnknownVariable struct {
 	Name string // without the $
 }
 
 func (e *UnknownVariable) Error() string { return "unknown variable $" + e.Name }
 
-// Failure is the error of an evaluation: the data does not suit the expression, or a limit
-// was exceeded.
+// Failure is the error of an evaluation: the data does not fit the expression, or a limit was
+// exceeded.
 type Failure struct {
 	Source  string // the expression
 	Message string

@@ -20,7 +20,7 @@ type Scope struct {
 type Program struct {
 	src     string
 	path    *path      // set if the expression is a path; then code is nil
-	simple  *formula   // set if the expression is a formula; code evaluates the cases that it cannot
+	simple  *formula   // set if the expression is a formula; code evaluates the cases that the formula cannot
 	code    *gojq.Code // set unless the expression is a path
 	vars    []string   // variables that it uses, without the $
 	secrets []string   // names that it certainly reads from $secrets
@@ -28,8 +28,8 @@ type Program struct {
 	doubts, condition []Doubt // parts that its author may not have meant, in general and in a condition
 }
 
-// Compile compiles jq source (without "${" and "}"). A variable for which known returns
-// false is an error, as is any function that accesses the outside (input, env …).
+// Compile compiles jq source (without "${" and "}"). A variable for which known returns false is
+// an error, as is any function that accesses its environment (input, env …).
 func Compile(src string, known func(name string) bool) (*Program, error) {
 	if len(src) > maxSource {
 		return nil, &SyntaxError{Message: "the expression is too long"}

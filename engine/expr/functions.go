@@ -37,14 +37,14 @@ var builtins = sync.OnceValue(func() map[string][]int {
 	}
 })
 
-// Functions returns the names of jq's functions, with their possible numbers of arguments. The
-// caller must not modify it.
+// Functions returns the names of jq's functions with their possible numbers of arguments. The
+// caller must not modify the map.
 func Functions() map[string][]int { return builtins() }
 
 func arities(name string) []int { return builtins()[name] }
 
-// exists reports whether jq has a function with args arguments. For a function that the
-// list of builtins omits, it compiles a call.
+// exists reports whether jq has a function with args arguments. It compiles a call if the list of
+// builtins omits the function.
 func exists(name string, args int) bool {
 	if slices.Contains(arities(name), args) {
 		return true

@@ -35,7 +35,7 @@ func syntaxError(src string, err error) error {
 	return h.unexpected()
 }
 
-// hinter examines the tokens around the position where the parser failed.
+// hinter examines the tokens around the position at which the parser failed.
 type hinter struct {
 	src   string
 	words []token
@@ -50,7 +50,7 @@ func (h *hinter) wrong(at int, suggestion, format string, args ...any) error {
 	}
 }
 
-// text returns a token relative to the unexpected one, "" beyond the ends.
+// text returns the token at a position relative to the unexpected one; "" beyond the ends.
 func (h *hinter) text(from int) string {
 	if i := h.word + from; i >= 0 && i < len(h.words) {
 		return h.words[i].text
@@ -162,8 +162,8 @@ func (h *hinter) unclosedText() error {
 
 var ternary = regexp.MustCompile(`^([^?]+)\?([^?:]+):([^?:]+)$`)
 
-// unexpected explains why a token cannot be at its position. For syntax of other languages
-// it suggests what to write in jq.
+// unexpected explains why a token cannot be at its position. For the syntax of other languages it
+// suggests what to write in jq.
 func (h *hinter) unexpected() error {
 	t := h.token(0)
 	was, next := h.text(-1), h.text(1)
@@ -312,7 +312,7 @@ func (h *hinter) closing(t token) error {
 	}
 }
 
-// quotes reports text in quotes that jq does not have.
+// quotes reports kinds of quotes that jq does not have.
 func (h *hinter) quotes(t token) error {
 	rest := h.src[t.end():]
 	suggestion := `write text in double quotes: "…"`

@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// path is an expression that only selects data, such as .a.b, $x.y or .[0]?, or is a
-// constant, as most expressions are. It is evaluated without gojq's machine.
+// path is an expression that only selects data, such as .a.b, $x.y or .[0]?, or is a constant. Most
+// expressions are paths, which are evaluated without gojq's machine.
 type path struct {
 	variable string // variable that it starts from, without the $; "" for the input
 	constant bool   // it starts from value instead
@@ -154,7 +154,7 @@ func (s step) take(v any) (any, error) {
 	}
 }
 
-// char returns the character of a text at a position, nil beyond its end.
+// char returns the character of a string at a position; nil beyond its end.
 func char(text string, index int) any {
 	for _, r := range text {
 		if index == 0 {

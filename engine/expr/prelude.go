@@ -6,8 +6,8 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// prelude redefines those jq functions that gojq defines in terms of others that need a
-// guard. They have the same meaning; the resolver inserts the guards.
+// prelude redefines jq functions that gojq defines in terms of others that need a guard. They have
+// the same meaning; the resolver inserts the guards.
 func prelude(signature string) string {
 	switch signature {
 	case "map/1":
@@ -133,7 +133,7 @@ func patterns(signature string) string {
 	}
 }
 
-// parsed returns the definition in a source of the prelude.
+// parsed parses a definition of the prelude.
 func parsed(source string) *gojq.FuncDef {
 	query, err := gojq.Parse(source + " .")
 	if err != nil {

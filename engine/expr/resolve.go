@@ -15,8 +15,8 @@ const (
 	meterName = "__meter"
 )
 
-// scope is a list of names bound around a part of an expression, innermost first:
-// variables as "$x", functions as "f/1".
+// scope is a list of the names bound around a part of an expression, innermost first: variables as
+// "$x", functions as "f/1".
 type scope struct {
 	name  string
 	outer *scope
@@ -39,7 +39,7 @@ func (s *scope) has(name string) bool {
 }
 
 // resolver walks an expression once: it collects the free variables, rejects access to the
-// outside, and inserts the guards.
+// environment, and inserts the guards.
 type resolver struct {
 	program *Program
 	known   func(name string) bool
@@ -60,7 +60,7 @@ func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error
 	return errors.Join(r.errs...)
 }
 
-// fail records an error, unless an equal one is recorded.
+// fail records an error, unless an equal one is already recorded.
 func (r *resolver) fail(err error) {
 	const most = 250 // further errors are not reported
 	if len(r.errs) >= most {

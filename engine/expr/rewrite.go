@@ -30,14 +30,14 @@ func piped(left, right *gojq.Query) *gojq.Query {
 	return &gojq.Query{Left: left, Op: gojq.OpPipe, Right: right}
 }
 
-// binding returns value as $name | body.
+// binding returns the query value as $name | body.
 func binding(value *gojq.Query, name string, body *gojq.Query) *gojq.Query {
 	q := piped(value, body)
 	q.Patterns = []*gojq.Pattern{{Name: "$" + name}}
 	return q
 }
 
-// metered returns a call of one of our functions.
+// metered returns a call of one of this package's functions.
 func metered(name string, args ...*gojq.Query) *gojq.Query {
 	return called(name, append(args, variable(meterName))...)
 }
@@ -73,8 +73,8 @@ func operation(q *gojq.Query) {
 	q.Term = parenthesised(made)
 }
 
-// modification returns left |= right. Where right yields nothing, the value is marked and
-// deleted at the end, or left unset if there was none.
+// modification returns left |= right. If right has no result, the value is marked and deleted at
+// the end, or left unset if there was none.
 func modification(q *gojq.Query) *gojq.Query {
 	made := parsed(`def __outer: def __left: .; def __right: .; __update($__meter) as $__update
 		| _modify(
@@ -86,7 +86,7 @@ func modification(q *gojq.Query) *gojq.Query {
 	return made
 }
 
-// updating calls gojq's update function, and charges for each path first.
+// updating calls gojq's update function, and first charges for each path.
 func updating(function string, left, right *gojq.Query) *gojq.Query {
 	target := called("getpath", called("__path", called("path", left), variable("__update")))
 	return binding(metered("__update"), "__update", called(function, target, right))
@@ -166,8 +166,8 @@ func inputGuard(sign string) (name string, args []*gojq.Query) {
 	}
 }
 
-// interpolation returns the text that gojq would compose of a string's parts, each in a
-// format, and charges for each.
+// interpolation returns the string that gojq would compose of a string's parts, each in a format,
+// and charges for each.
 func interpolation(str *gojq.String, format string) *gojq.Query {
 	var text *gojq.Query
 	for _, part := range str.Queries {
@@ -190,8 +190,8 @@ func interpolation(str *gojq.String, format string) *gojq.Query {
 // interpolated reports whether a string has computed parts.
 func interpolated(str *gojq.String) bool { return str != nil && len(str.Queries) > 0 }
 
-// positions guards a term's suffixes: gojq counts positions in a text from its start, and
-// copies everything that it iterates over.
+// positions guards a term's suffixes: gojq counts positions in a string from its start, and copies
+// everything that it iterates over.
 func positions(t *gojq.Term) {
 	if interpolated(t.Str) {
 		*t = gojq.Term{Type: gojq.TermTypeQuery, SuffixList: t.SuffixList, Query: interpolation(t.Str, t.Format)}
@@ -266,7 +266,7 @@ func tried(body, handler *gojq.Query) *gojq.Query {
 	return wrapped(&gojq.Term{Type: gojq.TermTypeTry, Try: &gojq.Try{Body: body, Catch: wrapped(parenthesised(caught))}})
 }
 
-// counted reports whether an index may be a position in a text.
+// counted reports whether an index may be a position in a string.
 func counted(i *gojq.Index) bool { return i != nil && i.Name == "" && i.Str == nil }
 
 // keyed rejects lists as indices.

@@ -89,8 +89,8 @@ func (p *Program) failure(err error) error {
 	return &Failure{Source: p.src, Message: err.Error()}
 }
 
-// refusal returns the Failure for an error of jq. The error's message quotes values, so it
-// is replaced if one of them may be derived from a secret.
+// refusal returns the Failure for an error of jq. The error's message quotes values, so it is
+// replaced if one of them may be derived from a secret.
 func (p *Program) refusal(err error) error {
 	if slices.Contains(p.vars, "secrets") || slices.Contains(p.vars, "authorization") {
 		err = errSecret

@@ -2,8 +2,8 @@ package expr
 
 import "strings"
 
-// token is a token of an expression's text. gojq's syntax tree has no positions, so they
-// are determined here.
+// token is a token of an expression. gojq's syntax tree has no positions, so they are determined
+// here.
 type token struct {
 	text  string
 	start int // byte offset in the source
@@ -23,8 +23,8 @@ const (
 
 func (t token) end() int { return t.start + len(t.text) }
 
-// tokens splits an expression into tokens. It accepts anything: a character that jq does
-// not know becomes an operator.
+// tokens splits an expression into tokens. It accepts any input: a character that jq does not know
+// becomes an operator.
 func tokens(src string) []token {
 	l := &lexer{src: src}
 	for l.at < len(src) {

@@ -29,7 +29,7 @@ const (
 // Literal returns data without expressions. The caller must not modify v afterwards.
 func Literal(v any) *Value { return &Value{literal: v} }
 
-// Computed returns a Value that a program yields.
+// Computed returns a Value that is computed by a program.
 func Computed(p *Program) *Value { return &Value{kind: programKind, program: p} }
 
 // Object returns an object Value of fields, a literal if all of them are.
@@ -59,14 +59,14 @@ func List(items []*Value) *Value {
 // Constant returns the data of a Value without expressions.
 func (v *Value) Constant() (data any, ok bool) { return v.literal, v.kind == literalKind }
 
-// Fields returns the members of an object Value that contains expressions, else nil.
+// Fields returns the members of an object Value that contains expressions, otherwise nil.
 func (v *Value) Fields() []Field { return v.fields }
 
-// Program returns the program of a Value that is one expression, else nil.
+// Program returns the program of a Value that is one expression, otherwise nil.
 func (v *Value) Program() *Program { return v.program }
 
-// Eval returns the data: literals as they are, expressions evaluated in s. The result may
-// share structure with the document and with s, and must not be modified.
+// Eval returns the data, with expressions evaluated in s. The result may share structure with the
+// document and with s, and must not be modified.
 func (v *Value) Eval(s *Scope) (any, error) {
 	switch v.kind {
 	case programKind:

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Options say when calls to a failing host are stopped.
+// Options determines when calls to a failing host are stopped.
 type Options struct {
-	// Failures is how many consecutive failed calls open a host's breaker. Default 10; 0
-	// means never; simulated 1 to 20.
+	// Failures is the number of consecutive failed calls that opens a host's breaker. Default 10;
+	// 0 means never; simulated 1 to 20.
 	Failures int
 
-	// Open is how long no call is sent then. Default 30 s; simulated 1 s to 5 min.
+	// Open is how long an open breaker allows no calls. Default 30 s; simulated 1 s to 5 min.
 	Open time.Duration
 
-	// Probes is how many calls may run at once after that to test the host. Default 1;
+	// Probes is the number of calls that may then run concurrently to test the host. Default 1;
 	// simulated 1 to 4.
 	Probes int
 
@@ -35,7 +35,7 @@ func Defaults() Options {
 	return Options{Failures: 10, Open: 30 * time.Second, Probes: 1, Longest: 5 * time.Minute}
 }
 
-// check reports every bad option at once.
+// check reports all bad options.
 func (o Options) check() error {
 	var errs []error
 	if o.Failures < 0 {
@@ -63,8 +63,8 @@ const (
 	HalfOpen Circuit = "half-open" // only probes are sent
 )
 
-// Bounds of how many hosts are remembered, for how long, and of how old a call's time may
-// be.
+// Bounds on the number of remembered hosts, how long they are remembered, and the age of a call's
+// time.
 const (
 	maxHosts   = 10_000
 	quietAfter = time.Hour
@@ -76,11 +76,10 @@ const (
 // another's, which may use the host differently.
 type Target struct{ Tenant, Host string }
 
-// Set stop calls to hosts that do not answer or report that they cannot serve. There
-// is one circuit breaker per target, shared by all executors of a process. Their clock is
-// the latest time at which a call began. Hosts without failures take no memory, and a
-// host is forgotten after an hour of silence. Nil breakers never open. They are safe for
-// concurrent use.
+// Set stops calls to hosts that do not answer or report that they cannot serve. It has one
+// circuit breaker per target, shared by all executors of a process. Its clock is the latest time
+// at which a call began. Hosts without failures take no memory, and a host is forgotten after an
+// hour of silence. A nil Set never stops calls. A Set is safe for concurrent use.
 type Set struct {
 	opts Options
 
@@ -104,7 +103,7 @@ type breaker struct {
 	private  bool // the host's name contains a secret
 }
 
-// New returns breakers that are all closed.
+// New returns a Set whose breakers are all closed.
 func New(opts Options) (*Set, error) {
 	if err := opts.check(); err != nil {
 		return nil, fmt.Errorf("circuit breaker: %w", err)
@@ -121,7 +120,7 @@ type OpenError struct {
 	Trying   bool // probes are running
 }
 
-// Error names the host, what failed, and when it is tried again.
+// Error says which host failed, why, and when it is tried again.
 func (e *OpenError) Error() string {
 	again := "is tried again at"
 	if e.Trying {
@@ -131,8 +130,8 @@ func (e *OpenError) Error() string {
 		e.Host, e.Failures, e.Reason, again, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Begin asks to call a target at a time. The caller reports the outcome to the attempt
-// once. If the breaker is open, the error is an *OpenError. A call without a time is
+// Begin asks whether a target may be called at a time. The caller reports the outcome to the
+// Attempt once. If the breaker is open, the error is an *OpenError. A call without a time is
 // always allowed and not counted.
 func (s *Set) Begin(to Target, now time.Time) (*Attempt, error) {
 	if s == nil || s.opts.Failures == 0 || now.IsZero() {
@@ -157,8 +156,8 @@ func (s *Set) Begin(to Target, now time.Time) (*Attempt, error) {
 	return &Attempt{of: s, to: to, epoch: h.epoch}, nil
 }
 
-// advance moves the clock. A call's time may be older than that of calls begun earlier,
-// because it waited. If it is older by more than the bound, the clock was set back.
+// advance moves the clock. A call's time may be older than that of calls begun earlier, because
+// it waited. If it is older than the bound, the clock was set back.
 func (s *Set) advance(now time.Time) {
 	switch {
 	case now.After(s.clock):
@@ -187,7 +186,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// forget drops the hosts that were silent for long.
+// forget drops hosts that have been silent for long.
 func (s *Set) forget() {
 	for host, h := range s.hosts {
 		if s.clock.Sub(h.changed) > quietAfter && s.clock.After(h.until) {
@@ -211,7 +210,7 @@ func (s *Set) reserve() {
 	delete(s.hosts, least)
 }
 
-// before orders hosts by which is dropped first.
+// before orders hosts by which to drop first.
 func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
 	switch {
 	case (h.circuit == Closed) != (other.circuit == Closed):
@@ -244,8 +243,8 @@ type HostState struct {
 	Until    time.Time `json:"until,omitzero"` // no call is sent before
 }
 
-// States returns the breakers of all targets that failed recently, by host and tenant. It
-// omits hosts whose names contain a secret.
+// States returns the breakers of all targets that failed recently, by host and tenant. It omits
+// hosts whose names contain a secret.
 func (s *Set) States() []HostState {
 	if s == nil {
 		return nil
@@ -269,8 +268,8 @@ func (s *Set) States() []HostState {
 	return out
 }
 
-// Attempt is a call that the breakers allowed. Only the first outcome that is reported
-// counts; a nil Attempt ignores all.
+// Attempt is a call that the breakers allowed. Only the first reported outcome counts; a nil
+// Attempt ignores all.
 type Attempt struct {
 	of    *Set
 	to    Target
@@ -278,7 +277,7 @@ type Attempt struct {
 	ended bool
 }
 
-// Failure is a failed call that its host is to blame for.
+// Failure describes a failed call that is the host's fault.
 type Failure struct {
 	Reason     string        // short and without secrets; other workflows see it
 	RetryAfter time.Duration // how long the host asks callers to wait; 0 if unknown
@@ -292,7 +291,7 @@ func (a *Attempt) Succeed() {
 		case h == nil || h.epoch != a.epoch:
 		case h.circuit == HalfOpen:
 			b.turn(h, Closed)
-		case h.epoch == 0: // it never opened, so there are no late outcomes to tell apart
+		case h.epoch == 0: // it never opened, so no outcome is late
 			delete(b.hosts, a.to)
 		default:
 			h.failures, h.reason = 0, ""
@@ -333,7 +332,7 @@ func (a *Attempt) Fail(f Failure) {
 	})
 }
 
-// end applies the first outcome of an attempt to its host's breaker, nil if there is
+// end applies the first outcome of an attempt to its host's breaker, which is nil if there is
 // none.
 func (a *Attempt) end(outcome func(*Set, *breaker)) {
 	if a == nil {

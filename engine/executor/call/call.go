@@ -1,5 +1,5 @@
-// Package call is what the kinds of calls have in common: the interface that each kind
-// implements, and what a call may use while it runs.
+// Package call is what the kinds of calls have in common: the interface that each kind implements,
+// and what a call may use while it runs.
 package call
 
 import (
@@ -14,11 +14,11 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// Kind performs one kind of call, such as HTTP. Each kind is a package of its own, which
-// knows nothing of the service that calls it.
+// Kind performs one kind of call, such as HTTP. Each kind has its own package, which does not know
+// the service that calls it.
 type Kind interface {
-	// Call performs a call task. It returns its raw output, and what was sent last; nil if
-	// nothing was. A failure of the call is a *event.Problem (errors.As); any other error
+	// Call performs a call task. It returns its raw output and the last request that was sent, nil
+	// if none was. A failure of the call is an *event.Problem (errors.As); any other error
 	// is the engine's. ctx sets the deadline.
 	Call(ctx context.Context, task *dsl.CallTask, run *Run) (output any, made *event.Call, err error)
 }
@@ -32,8 +32,8 @@ type Origin struct {
 	Now       time.Time // the engine's time, for the breakers; zero: they ignore the call
 }
 
-// Run is one performance of a call task. It evaluates the task's expressions and remembers
-// the secrets they read, so that nothing shown later contains them.
+// Run is one run of a call task. It evaluates the task's expressions and remembers the secrets
+// they read, so that nothing shown later contains them.
 type Run struct {
 	Origin Origin
 	Memory *Reservation // for answers
@@ -43,8 +43,7 @@ type Run struct {
 	secrets event.Redactor
 }
 
-// NewRun returns a run in the scope of a task's definition. The caller releases the
-// memory.
+// NewRun returns a run in the scope of a task's definition. The caller releases the memory.
 func NewRun(scope *expr.Scope, from Origin, memory *Reservation) *Run {
 	r := &Run{Origin: from, Memory: memory}
 	watched := *scope
@@ -69,8 +68,8 @@ func NewRun(scope *expr.Scope, from Origin, memory *Reservation) *Run {
 // Input returns the task's input.
 func (r *Run) Input() any { return r.scope.Dot }
 
-// Eval returns a value's data; where names the member in errors. A text made from secrets
-// is redacted as a whole, also as a direct member of an object.
+// Eval returns a value's data; where names the member in errors. A string made from secrets is
+// redacted as a whole, also as a direct member of an object.
 func (r *Run) Eval(where string, v *expr.Value) (any, error) {
 	if v == nil {
 		return nil, nil

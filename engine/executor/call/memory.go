@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// Memory bounds the bytes that large answers take in a process while they are read and
-// decoded. An answer for which there is too little memory waits, until its call times out
-// at the latest. Simulations must not use it, since nothing may block there. One tenant
-// gets at most half.
+// Memory bounds the bytes that large answers take in a process while they are read and decoded.
+// If too little memory is left, an answer waits, at most until its call times out. One tenant gets
+// at most half. Simulations must not use a Memory, since nothing may block there.
 type Memory struct {
 	reading, decoding *quota
 	readers           atomic.Int32 // of large answers
 }
 
-// NewMemory returns a Memory of size bytes for answers and as many for decoding them, at
+// NewMemory returns a Memory with size bytes for answers and as many again for decoding them, at
 // least 32 MiB each.
 func NewMemory(size int) *Memory {
 	const least = 32 << 20
@@ -33,8 +32,7 @@ const Uncounted = 64 << 10
 // ErrMemory reports an answer that waited for memory until its call timed out.
 var ErrMemory = errors.New("no memory left for large answers in this process (limit LIMIT_MEMORY)")
 
-// quota is a number of bytes that tenants share. The requests of one tenant are served in
-// order.
+// quota is a number of bytes that tenants share. Requests of one tenant are served in order.
 type quota struct {
 	size int
 
@@ -52,8 +50,7 @@ type waiter struct {
 
 func newQuota(size int) *quota { return &quota{size: size, of: map[string]int{}} }
 
-// reserve takes n bytes for a tenant, or the most it may have, and returns how many it
-// took.
+// reserve takes n bytes for a tenant, or as many as it may have, and returns how many it took.
 func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) {
 	n = min(n, q.size/2)
 	if n <= Uncounted {
@@ -75,7 +72,7 @@ func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) 
 	case <-w.ready:
 		q.free(tenant, n)
 	default:
-		w.bytes = 0 // it no longer waits
+		w.bytes = 0 // no longer waiting
 	}
 	q.admit()
 	return 0, errors.Join(ErrMemory, ctx.Err())
@@ -99,7 +96,7 @@ func (q *quota) free(tenant string, n int) {
 	}
 }
 
-// admit serves the waiters that fit.
+// admit serves waiting requests that fit.
 func (q *quota) admit() {
 	behind := map[string]bool{}
 	rest := q.waiting[:0]
@@ -119,7 +116,7 @@ func (q *quota) admit() {
 	q.waiting = rest
 }
 
-// Reserve returns an empty reservation for the answers of one call of a tenant. The caller
+// Reserve returns an empty reservation for the answers to one call of a tenant. The caller
 // releases it. A nil Memory has no bound.
 func (m *Memory) Reserve(tenant string) *Reservation {
 	return &Reservation{memory: m, tenant: tenant}
@@ -142,9 +139,9 @@ func (r *Reservation) Read(ctx context.Context, n int) error {
 	return err
 }
 
-// Fill reads a large answer. It pauses after each portion, for longer while others are read
-// too: answers of fast servers would keep the processors busy while all else in the
-// process waits.
+// Fill reads a large answer. It pauses after each portion, longer while others are also being
+// read: otherwise answers of fast servers would keep the processors busy while everything else in
+// the process waits.
 func (r *Reservation) Fill(data *bytes.Buffer, body io.Reader) error {
 	if r.memory != nil {
 		r.memory.readers.Add(1)
@@ -152,7 +149,7 @@ func (r *Reservation) Fill(data *bytes.Buffer, body io.Reader) error {
 		body = &pacedReader{body: body, readers: &r.memory.readers}
 	}
 	_, err := data.ReadFrom(body)
-	return err //nolint:wrapcheck // the caller says what it was for
+	return err //nolint:wrapcheck // the caller adds what it was for
 }
 
 type pacedReader struct {
@@ -183,7 +180,7 @@ func (r *Reservation) Decode(ctx context.Context, n int) error {
 	return err
 }
 
-// Decoded releases what only decoding needed.
+// Decoded releases memory that only decoding needed.
 func (r *Reservation) Decoded() {
 	if r.memory != nil {
 		r.memory.decoding.release(r.tenant, r.decoding)

@@ -9,8 +9,7 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// redactDerived redacts a text that was made from secrets, and texts directly in an
-// object.
+// redactDerived redacts a string that was made from secrets, and strings directly in an object.
 func (r *Run) redactDerived(data any) {
 	switch data := data.(type) {
 	case string:
@@ -85,7 +84,7 @@ func (r *Run) RedactSecrets() {
 // Redact replaces secrets with asterisks.
 func (r *Run) Redact(text string) string { return r.secrets.Redact(text) }
 
-// RedactError returns err with the texts of a problem on one line and secrets redacted.
+// RedactError returns err with the fields of a problem on one line each and secrets redacted.
 func (r *Run) RedactError(err error) error {
 	problem, ok := errors.AsType[*event.Problem](err)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package content encodes data as bodies of requests and decodes bodies of responses, by
-// their content types.
+// Package content encodes data as request bodies and decodes response bodies, according to their
+// content types.
 package content
 
 import (

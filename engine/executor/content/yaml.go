@@ -17,8 +17,8 @@ import (
 // the parser about 300 bytes.
 const maxYAMLParts = 400_000
 
-// About how much memory a value takes. Aliases can blow a document up, so each use of one
-// is counted.
+// Approximate memory of values. Each use of an alias is counted, since aliases can blow a document
+// up.
 const (
 	yamlValue  = 32
 	yamlObject = 336
@@ -27,7 +27,7 @@ const (
 // maxYAMLDepth bounds nesting, because the walk is recursive.
 const maxYAMLDepth = 1000
 
-// DecodeYAML decodes YAML to values that JSON could have: keys and dates become texts. It
+// DecodeYAML decodes YAML to values that JSON can represent: keys and dates become strings. It
 // walks the nodes itself because the library takes quadratic time for maps with many keys
 // and converts dates to times.
 func DecodeYAML(body []byte) (any, error) {
@@ -108,7 +108,7 @@ func (w *yamlWalk) object(n *yaml.Node, depth int) (any, error) {
 			continue
 		}
 		if _, twice := object[key.Value]; twice {
-			return nil, fmt.Errorf("line %d: the key %q stands here twice", key.Line, key.Value)
+			return nil, fmt.Errorf("line %d: key %q is repeated", key.Line, key.Value)
 		}
 		object[key.Value] = value
 	}

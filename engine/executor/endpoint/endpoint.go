@@ -1,4 +1,4 @@
-// Package endpoint says where a call goes: it fills in URI templates, checks URIs, and
+// Package endpoint determines where a call goes: it fills in URI templates, checks URIs, and
 // encodes queries and forms.
 package endpoint
 
@@ -44,8 +44,7 @@ func Parse(where, raw string) (*url.URL, error) {
 	return Check(where, u)
 }
 
-// Check rejects anything but an absolute http or https URI, and normalizes the rest
-// for sending.
+// Check rejects everything except an absolute http or https URI, which it normalizes for sending.
 func Check(where string, u *url.URL) (*url.URL, error) {
 	scheme := strings.ToLower(u.Scheme)
 	switch {
@@ -68,9 +67,9 @@ func Show(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// expand fills in a URI template: {name} stands for the member of data with exactly that
-// name, percent-encoded. A missing or null member is an error, and so is an empty one
-// except in the query: DELETE /orders/{id} without an id would mean all orders.
+// expand fills in a URI template: {name} stands for the member of data with exactly that name,
+// percent-encoded. A missing or null member is an error, and so is an empty one except in the
+// query: DELETE /orders/{id} without an id would mean all orders.
 func expand(where, template string, data any) (string, error) {
 	members, _ := data.(map[string]any)
 	var out strings.Builder
@@ -119,7 +118,7 @@ func DotSegments(uri string) int {
 	return count
 }
 
-// Escape percent-encodes everything but unreserved characters and those in keep.
+// Escape percent-encodes everything except unreserved characters and those in keep.
 func Escape(text, keep string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder
@@ -133,7 +132,7 @@ func Escape(text, keep string) string {
 	return out.String()
 }
 
-// escapeRest percent-encodes only characters that no URI may contain.
+// escapeRest percent-encodes only characters that are not allowed in any URI.
 func escapeRest(text string) string {
 	const legal = "-._~:/?#[]@!$&'()*+,;=%{}|\\^`"
 	return Escape(text, legal)

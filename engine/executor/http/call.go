@@ -18,15 +18,15 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// Caller performs HTTP calls, and sends the requests of the kinds of calls that are
-// built on HTTP.
+// Caller performs HTTP calls, and sends the requests of other kinds of calls that are built on
+// HTTP.
 type Caller struct {
 	Transport http.RoundTripper // how requests go out; never nil
 	Limits    Limits            // zero members mean their defaults
 	Version   string            // of flunq, for the User-Agent
 	Breakers  *breaker.Set      // nil: no request is refused
 
-	// Trace, if set, returns the header traceparent of a request whose document sets none.
+	// Trace, if set, returns the traceparent header of a request whose document sets none.
 	Trace func(tenant, execution string, run event.Run) string
 }
 
@@ -135,7 +135,7 @@ type Composed struct {
 	Body    string            `json:"body,omitempty"`
 }
 
-// Compose returns the first request that a call sends, and sends nothing. A failure is a
+// Compose returns the first request that a call would send, without sending it. A failure is an
 // *event.Problem that shows no secret.
 func (c *Caller) Compose(task *dsl.HTTPCall, run *call.Run) (*Composed, error) {
 	client := c.Client(run)

@@ -46,8 +46,8 @@ type verdict struct {
 	private bool // the host's name contains a secret
 }
 
-// broken handles a missing or incomplete answer. A request that was not sent, or that
-// its caller has cancelled, says nothing about the host.
+// broken handles a missing or incomplete answer. A request that was not sent, or was cancelled by
+// its caller, says nothing about the host.
 func (v *verdict) broken(err error) {
 	_, forbidden := errors.AsType[*closedNetworkError](err)
 	if forbidden || errors.Is(err, errNoSlot) || errors.Is(v.request.Context().Err(), context.Canceled) {
@@ -83,7 +83,7 @@ type verdictBody struct {
 	verdict *verdict
 }
 
-// Read reports a failure if the body breaks off.
+// Read reports a failure if the body ends prematurely.
 func (b *verdictBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -12,15 +12,15 @@ import (
 	"sync"
 )
 
-// hostOf returns the host and port that a request to a URI dials.
+// hostOf returns the host and port to which a request to a URI connects.
 func hostOf(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port(u))
 }
 
-// LimitHosts returns a transport that allows at most limit concurrent requests per host,
-// 0 for no limit. A request lasts until the body of its answer is closed. A request over
-// the limit waits, until its context ends at the latest, and its executor with it.
-// Simulations must not use it, since nothing may block there.
+// LimitHosts returns a transport that allows at most limit concurrent requests per host, 0 for no
+// limit. A request lasts until the body of its answer is closed. A request over the limit waits,
+// and its executor with it, at most until its context ends. Simulations must not use it, since
+// nothing may block there.
 func LimitHosts(next http.RoundTripper, limit int) http.RoundTripper {
 	if limit <= 0 {
 		return next
@@ -48,7 +48,7 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	leave, err := l.enter(req.Context(), host)
 	if err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // a transport must close it in any case
+			_ = req.Body.Close() // a transport must always close it
 		}
 		return nil, err
 	}

@@ -2,7 +2,7 @@ package http
 
 import "time"
 
-// Limits bound what a call may cost. A zero member means its default.
+// Limits bounds what a call may cost. A zero field means its default.
 type Limits struct {
 	// Timeout bounds one request from dialling to the last byte of the answer.
 	// NewTransport enforces it. Default 60 s; simulated 1 s to 120 s.
@@ -20,8 +20,8 @@ type Limits struct {
 	// simulated 4 KiB to 1 MiB.
 	Headers int64
 
-	// Redirects is how many redirects of one request are followed. Default 10; simulated
-	// 1 to 20.
+	// Redirects is the maximum number of redirects of one request that are followed. Default 10;
+	// simulated 1 to 20.
 	Redirects int
 
 	// AllowLoopback permits calls to this machine; AllowPrivate permits calls to private,

@@ -17,13 +17,13 @@ func setOrigin(req *http.Request, o call.Origin) {
 	req.Header.Set(originHeader, o.Execution+" "+o.Run.String())
 }
 
-// OriginOf returns where a request comes from, as a transport sees it, without its time.
+// OriginOf returns the origin of a request, as a transport sees it, without its time.
 func OriginOf(req *http.Request) call.Origin {
 	execution, run, _ := strings.Cut(req.Header.Get(originHeader), " ")
 	return call.Origin{Execution: execution, Run: event.ParseRun(run)}
 }
 
-// Outward wraps a transport for requests that leave the engine and removes their origin.
+// Outward wraps a transport for requests that leave the engine, and removes their origin.
 func Outward(next http.RoundTripper) http.RoundTripper { return outward{next} }
 
 type outward struct{ next http.RoundTripper }

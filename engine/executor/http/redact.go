@@ -29,7 +29,7 @@ func (c *Client) shownURL(u *url.URL) string {
 	return excerpt.Of(call.Printable(c.run.Redact(shown.String())), longestURL)
 }
 
-// longestURL is how many bytes of a URL a history keeps; with the … that follows 1,000.
+// longestURL is the number of bytes of a URL that a history keeps; 1,000 with the … that follows.
 const longestURL = 997
 
 // shownRequest returns the request as data, with secrets redacted.
@@ -53,8 +53,8 @@ func (c *Client) redactedHeader(name string, values []string) string {
 	return c.run.Redact(strings.Join(values, ", "))
 }
 
-// dropPrivate keeps only the headers that describe the request itself: any other may hold
-// a credential for the first server.
+// dropPrivate keeps only headers that describe the request itself: any other may hold a credential
+// for the first server.
 func (c *Client) dropPrivate(h http.Header) {
 	for name, values := range h {
 		if !describing(name) || c.redactedHeader(name, values) != strings.Join(values, ", ") {
@@ -63,8 +63,7 @@ func (c *Client) dropPrivate(h http.Header) {
 	}
 }
 
-// describing reports whether a header only describes a request's content and what it
-// accepts.
+// describing reports whether a header only describes a request's content and what it accepts.
 func describing(name string) bool {
 	switch name {
 	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control",
@@ -74,8 +73,7 @@ func describing(name string) bool {
 	return false
 }
 
-// credential reports whether a header or parameter of that name is likely to hold a
-// credential.
+// credential reports whether a header or parameter with this name is likely to hold a credential.
 func credential(name string) bool {
 	lower := strings.ToLower(name)
 	for _, mark := range []string{

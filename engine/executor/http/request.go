@@ -17,14 +17,14 @@ type Request struct {
 	Header        http.Header
 	Body          []byte // nil for none
 	Authorization string // the value of the header; empty for none
-	Redirect      bool   // redirects are followed, and a 3xx status is no error
+	Redirect      bool   // redirects are followed, and a 3xx status is not an error
 
 	spelling string // of the method in the document
 	limit    int64  // bytes of the response's body
 }
 
-// NewRequest returns a request without a URI. limit is how many bytes the response's body
-// may have.
+// NewRequest returns a request without a URI. limit is the maximum size of the response's body in
+// bytes.
 func NewRequest(method string, limit int64) *Request {
 	return &Request{Method: knownMethod(method), Header: http.Header{}, spelling: method, limit: limit}
 }
@@ -85,13 +85,13 @@ func (c *Client) finish(r *Request) error {
 		r.Header.Set("Traceparent", c.caller.Trace(c.run.Origin.Tenant, c.run.Origin.Execution, c.run.Origin.Run))
 	}
 	if c.run.Origin.Execution != "" && !safe(r.Method) && r.Header.Get("Idempotency-Key") == "" {
-		// Task names may hold any character, headers may not.
+		// Task names may contain any character, headers may not.
 		r.Header.Set("Idempotency-Key", endpoint.Escape(c.run.Origin.Run.IdempotencyKey(c.run.Origin.Tenant, c.run.Origin.Execution, c.run.Origin.Nonce), "!#$&'()*+,/:;=?@[]"))
 	}
 	return nil
 }
 
-// safe reports whether repeating a request of this method changes nothing.
+// safe reports whether repeating a request with this method changes nothing.
 func safe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

@@ -26,13 +26,13 @@ type Response struct {
 	Header http.Header
 	Body   []byte
 
-	request map[string]any // the last request, as output: response shows it
+	request map[string]any // the last request, as shown by output: response
 }
 
-// Bytes of an error's body that are read, and shown after redaction.
+// Number of bytes of an error's body to read, and to show after redaction.
 const (
 	excerptRead  = 4 << 10
-	excerptShown = 509 // with the … that follows 512
+	excerptShown = 509 // 512 with the … that follows
 )
 
 // receive reads a final response.
@@ -62,8 +62,8 @@ func (c *Client) receive(ctx context.Context, r *Request, res *http.Response) (*
 	}, nil
 }
 
-// unsuccessful returns the problem for a status, with the beginning of the body or, if
-// that is empty, the status line.
+// unsuccessful returns the problem for a status, with the beginning of the body or, if that is
+// empty, the status line.
 func (c *Client) unsuccessful(ctx context.Context, r *Request, res *http.Response) error {
 	if location := res.Header.Get("Location"); redirects(res.StatusCode) && location != "" {
 		to := "elsewhere"
@@ -72,7 +72,7 @@ func (c *Client) unsuccessful(ctx context.Context, r *Request, res *http.Respons
 		}
 		return StatusProblem(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", endpoint.Show(r.URI), to)
 	}
-	start, _ := c.read(ctx, res, excerptRead) // an incomplete body is shown too
+	start, _ := c.read(ctx, res, excerptRead) // an incomplete body is shown, too
 	text := excerpt.Of(call.Printable(c.run.Redact(strings.ToValidUTF8(string(start), ""))), excerptShown)
 	if text == "" {
 		text = fmt.Sprintf("%s %s answered %s", r.Method, endpoint.Show(r.URI), statusLine(res.StatusCode))
@@ -86,13 +86,13 @@ func statusLine(status int) string {
 
 var errTooLarge = errors.New("too large")
 
-// read reads at most limit bytes of a body, decompressed. With an error it also returns
-// what it could read.
+// read reads at most limit bytes of a body, decompressed. Along with an error it returns what it
+// could read.
 func (c *Client) read(ctx context.Context, res *http.Response, limit int64) ([]byte, error) {
 	var body io.Reader = res.Body
 	size := res.ContentLength
-	// The transport decompresses what it asked for itself; this is for documents that ask
-	// for gzip.
+	// The transport decompresses what it requested compressed; this is for documents that ask for
+	// gzip themselves.
 	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") {
 		unzipped, err := gzip.NewReader(body)
 		if errors.Is(err, io.EOF) {
@@ -108,8 +108,8 @@ func (c *Client) read(ctx context.Context, res *http.Response, limit int64) ([]b
 	if err != nil || len(start) < call.Uncounted {
 		return upTo(start, limit, err)
 	}
-	// Memory for a larger body is reserved at once: a reader that waits in the middle
-	// would hold on to memory that others wait for.
+	// Reserve memory for a larger body in one step: a reader that waits in the middle would hold on
+	// to memory that others wait for.
 	known := size >= 0 && size <= limit
 	if !known {
 		size = limit
@@ -125,7 +125,7 @@ func (c *Client) read(ctx context.Context, res *http.Response, limit int64) ([]b
 	return upTo(data.Bytes(), limit, err)
 }
 
-// upTo cuts data at a limit.
+// upTo truncates data at a limit.
 func upTo(data []byte, limit int64, err error) ([]byte, error) {
 	if int64(len(data)) > limit {
 		return data[:limit], errTooLarge
@@ -165,7 +165,7 @@ func (r *Response) Output(form string) (any, error) {
 	}, nil
 }
 
-// joined returns headers as data; several values of one name become one text.
+// joined returns headers as data; several values of one name are joined to one string.
 func joined(h http.Header) map[string]any {
 	out := make(map[string]any, len(h))
 	for name, values := range h {

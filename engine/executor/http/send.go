@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/executor/endpoint"
 )
 
-// Client sends the requests of one call task, and remembers the last.
+// Client sends the requests of one call task, and remembers the last one.
 type Client struct {
 	Limits Limits // of the caller, with defaults filled in
 
@@ -32,8 +32,7 @@ func (c *Caller) Client(run *call.Run) *Client {
 	return &Client{Limits: c.Limits.filled(), caller: c, run: run}
 }
 
-// Made returns the last request that was sent, with secrets redacted; nil if there was
-// none.
+// Made returns the last request that was sent, with secrets redacted; nil if none was.
 func (c *Client) Made() *event.Call {
 	if c.sent == nil {
 		return nil
@@ -96,7 +95,7 @@ func (c *Client) roundTrip(ctx context.Context, r *Request) (*http.Response, err
 		return nil, broken(ctx, r, err)
 	}
 	c.sent, c.status = r, res.StatusCode
-	if res.Body == nil { // as http.Client does for foreign transports
+	if res.Body == nil { // a transport may omit it; http.Client allows that, too
 		res.Body = http.NoBody
 	}
 	return res, nil
@@ -109,8 +108,8 @@ func wentOut(err error) bool {
 	return !open && !closed
 }
 
-// broken returns the problem of a request without an answer. If the caller was cancelled,
-// that is not the workflow's problem.
+// broken returns the problem of a request without an answer. If the caller was cancelled, it is
+// not the workflow's problem.
 func broken(ctx context.Context, r *Request, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s %s: %w", r.Method, endpoint.Show(r.URI), context.Cause(ctx))
@@ -126,7 +125,7 @@ func broken(ctx context.Context, r *Request, err error) error {
 
 // reason describes a transport error.
 func reason(err error) string {
-	if inner, ok := errors.AsType[*url.Error](err); ok { // its text contains the whole URI
+	if inner, ok := errors.AsType[*url.Error](err); ok { // its message contains the whole URI
 		err = inner.Err
 	}
 	if timeout, ok := errors.AsType[interface {
@@ -185,8 +184,8 @@ func becomesGet(method string, status int) bool {
 	return false
 }
 
-// sameOrigin reports whether credentials for one URI may be sent to the other: it is the
-// same server, or the same host with https instead of http.
+// sameOrigin reports whether credentials for one URI may be sent to the other: it is the same
+// server, or the same host with https instead of http.
 func sameOrigin(from, to *url.URL) bool {
 	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
 		return false

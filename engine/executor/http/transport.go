@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// NewTransport returns the transport of an ordinary deployment. It enforces the limits on
-// time and headers and dials only permitted networks. It checks the resolved address when
-// it dials, so DNS cannot bypass the check.
+// NewTransport returns the transport of an ordinary deployment. It enforces the limits on time and
+// headers, and connects only to permitted networks. It checks the resolved address when it
+// connects, so DNS cannot bypass the check.
 func NewTransport(l Limits) http.RoundTripper {
 	l = l.filled()
 	proxies := proxyAddresses()
@@ -40,8 +40,7 @@ func NewTransport(l Limits) http.RoundTripper {
 	}}
 }
 
-// proxyAddresses returns the addresses of the proxies in the environment, as they are
-// dialled.
+// proxyAddresses returns the addresses of the proxies in the environment, as the dialer sees them.
 func proxyAddresses() map[string]bool {
 	addresses := map[string]bool{}
 	for _, target := range []string{"http://proxied.invalid", "https://proxied.invalid"} {
@@ -71,7 +70,7 @@ type bounded struct {
 
 // RoundTrip performs one request.
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	// A proxy would dial for us, so literal addresses are checked here.
+	// A proxy would connect for us, so literal addresses are checked here.
 	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil {
 		if err := b.limits.permit(ip); err != nil {
 			return nil, err
@@ -96,10 +95,9 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// once returns a request that net/http does not repeat by itself if the server hangs up.
-// net/http takes an idempotency key as permission to repeat, but only the server knows
-// whether it honours the key. A lower-case header name, as in HTTP/2, hides the key from
-// net/http.
+// once returns a request that net/http does not repeat by itself if the server hangs up. net/http
+// takes an idempotency key as permission to repeat, but only the server knows whether it honours
+// the key. A lower-case header name, as in HTTP/2, hides the key from net/http.
 func once(req *http.Request) *http.Request {
 	if safe(req.Method) {
 		return req
@@ -133,12 +131,12 @@ type closedNetworkError struct {
 	network string
 }
 
-// Error names the flag that would allow it.
+// Error names the flag that would allow the address.
 func (e *closedNetworkError) Error() string {
 	return fmt.Sprintf("%v is %s, which calls may not reach unless the services run with --allow-private", e.address, e.network)
 }
 
-// control rejects connections to networks that the limits close.
+// control rejects connections to networks that the limits forbid.
 func (l Limits) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
-// binding assigns the values that a workflow gives to the places where an operation
-// expects them.
+// binding assigns the values from a workflow to the places where an operation expects them.
 type binding struct {
 	op    *operation
 	given map[string]any
@@ -61,8 +60,8 @@ func (b *binding) bind() error {
 	return b.fillBody()
 }
 
-// parameters returns the operation's parameters, including those of its path that the
-// document does not declare.
+// parameters returns the operation's parameters, including those in its path that the document
+// does not declare.
 func (b *binding) parameters() []parameter {
 	all := slices.Clone(b.op.parameters)
 	for _, name := range placeholders(b.op.path) {

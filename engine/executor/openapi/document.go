@@ -22,7 +22,7 @@ type document struct {
 	at   *url.URL
 }
 
-// longestError is how many bytes of a parser's error are shown.
+// longestError is the number of bytes shown of a parser's error.
 const longestError = 512
 
 // readDocument parses JSON or YAML.
@@ -50,7 +50,7 @@ func (d *document) swagger() bool {
 	return version == "2.0" || version == "2"
 }
 
-// methods returns the methods that a path item can have, as documents spell them.
+// methods returns the methods that a path item can have, as spelled in documents.
 func methods() []string {
 	return []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 }
@@ -97,8 +97,8 @@ func (d *document) operation(id string) (*operation, error) {
 	return d.operation3(id, e)
 }
 
-// parameters returns the parameters of the path and of the operation. Those of the
-// operation override.
+// parameters returns the parameters of the path and of the operation, which override those of the
+// path.
 func (d *document) parameters(e *entry) ([]map[string]any, error) {
 	var out []map[string]any
 	for _, list := range []any{e.item["parameters"], e.op["parameters"]} {
@@ -123,7 +123,7 @@ func (d *document) parameters(e *entry) ([]map[string]any, error) {
 
 // resolve returns v as an object, following its reference.
 func (d *document) resolve(v any) (map[string]any, error) {
-	const chain = 32 // more is a cycle
+	const chain = 32 // a longer chain is a cycle
 	for range chain {
 		o := object(v)
 		ref, ok := o["$ref"].(string)
@@ -178,15 +178,15 @@ func member(v any, name string) (any, bool) {
 	return found, ok
 }
 
-// object returns v if it is an object, else an empty one: omitted and malformed members
-// are treated alike.
+// object returns v if it is an object, otherwise an empty one: missing and malformed members are
+// treated alike.
 func object(v any) map[string]any {
 	o, _ := v.(map[string]any)
 	return o
 }
 
-// texts returns the strings of a list.
-func texts(v any) []string {
+// stringsOf returns the strings of a list.
+func stringsOf(v any) []string {
 	list, _ := v.([]any)
 	var out []string
 	for _, item := range list {

@@ -1,5 +1,4 @@
-// Package openapi turns operations that OpenAPI and Swagger documents describe into HTTP
-// calls.
+// Package openapi makes HTTP calls of operations described by OpenAPI and Swagger documents.
 package openapi
 
 import (
@@ -15,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// Caller performs calls of operations that OpenAPI and Swagger documents describe.
+// Caller performs calls of operations described by OpenAPI and Swagger documents.
 type Caller struct{ HTTP *httpcall.Caller }
 
 // Call performs call: openapi.
@@ -25,14 +24,14 @@ func (c *Caller) Call(ctx context.Context, task *dsl.CallTask, run *call.Run) (o
 	return output, s.client.Made(), err
 }
 
-// session is one performance of a call task.
+// session is one run of a call task.
 type session struct {
 	run    *call.Run
 	client *httpcall.Client
 }
 
-// call fetches the document for every call, so that a call does the same in whatever order
-// calls come.
+// call fetches the document for every call, so that the outcome does not depend on the order of
+// calls.
 func (s *session) call(ctx context.Context, task *dsl.OpenAPICall) (any, error) {
 	id, err := s.run.Eval("operationId", task.OperationID)
 	if err != nil {
@@ -94,7 +93,7 @@ func (s *session) fetch(ctx context.Context, from dsl.Endpoint) (*document, erro
 	return readDocument(res.Body, res.URI)
 }
 
-// request builds the request of an operation with its parameters filled in.
+// request builds the request for an operation, with its parameters filled in.
 func (s *session) request(op *operation, given map[string]any) (*httpcall.Request, error) {
 	b := &binding{op: op, given: given, used: map[string]bool{}, header: http.Header{}}
 	if err := b.bind(); err != nil {

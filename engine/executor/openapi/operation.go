@@ -12,13 +12,13 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// operation is a callable operation, in the terms of OpenAPI 3 for Swagger 2 too.
+// operation is a callable operation, in the terms of OpenAPI 3 even for Swagger 2.
 type operation struct {
 	id           string
 	method, path string
 	server       string // an absolute URI
 	parameters   []parameter
-	payload      *payload // nil where the operation takes no body
+	payload      *payload // nil if the operation takes no body
 	accept       string   // media types, in order of preference
 }
 
@@ -37,7 +37,7 @@ type parameter struct {
 type payload struct {
 	name     string // its name in Swagger 2, else "body"
 	required bool
-	own      bool     // its schema has a property of that name
+	own      bool     // its schema has a property with that name
 	media    []string // content types that the operation accepts
 }
 
@@ -145,14 +145,14 @@ func (d *document) absolute(raw string) (string, error) {
 	return strings.TrimRight(uri.String(), "/"), nil
 }
 
-// acceptable returns the Accept header for an operation's responses: JSON first, as it
-// becomes data.
+// acceptable returns the Accept header for an operation's responses: JSON first, since it becomes
+// data.
 func acceptable(media []string) string {
 	slices.SortStableFunc(media, func(a, b string) int { return rank(a) - rank(b) })
 	return strings.Join(slices.Compact(media), ", ")
 }
 
-// rank orders media types by how well their content becomes data.
+// rank orders media types by how well their content can be converted to data.
 func rank(media string) int {
 	switch content.FormatOf(content.MediaType(media)) {
 	case content.JSON:

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// fillBody builds the body from the values that no parameter has taken.
+// fillBody builds the body from the values that are not parameters.
 func (b *binding) fillBody() error {
 	rest := map[string]any{}
 	for name, value := range b.given {
@@ -83,8 +83,8 @@ func (p *payload) whole(rest map[string]any) (body any, name string) {
 	return nil, ""
 }
 
-// choose picks a content type for a body from those the operation accepts. In types other
-// than JSON, a text is taken as already encoded.
+// choose picks a content type for a body from those that the operation accepts. For types other
+// than JSON, a string is taken as already encoded.
 func (p *payload) choose(data any) (string, error) {
 	wanted := []func(media string) bool{isJSON, isForm, isAny}
 	if _, isText := data.(string); isText {
@@ -113,8 +113,8 @@ func isPlain(media string) bool {
 	return !isJSON(media) && !isForm(media) && !strings.Contains(media, "*") && !strings.HasPrefix(media, "multipart/")
 }
 
-// encode encodes a body in the content type that choose picked. In JSON, a text is a
-// value and gets quotes.
+// encode encodes a body in the content type that choose picked. In JSON, a string is a value and
+// gets quotes.
 func (p *payload) encode(data any, media string) (body []byte, contentType string, err error) {
 	switch _, isText := data.(string); {
 	case isAny(content.MediaType(media)):

@@ -10,10 +10,10 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// verbatim is the encoding for values that need none.
+// verbatim is the encoding of values that need none.
 func verbatim(text, _ string) string { return text }
 
-// single encodes a value as one text in style simple: 1,2,3 and k,v or k=v.
+// single encodes a value as one string in style simple: 1,2,3 and k,v or k=v.
 func (p parameter) single(value any, encode func(text, keep string) string) (string, error) {
 	if p.json {
 		return encode(string(canonical.Encode(value)), ""), nil
@@ -44,7 +44,7 @@ func (p parameter) single(value any, encode func(text, keep string) string) (str
 func (p parameter) pairs(value any) []string {
 	keep := ""
 	if p.reserved {
-		keep = ":/?#[]@!$'()*,;" // without those that end a pair
+		keep = ":/?#[]@!$'()*,;" // except those that end a pair
 	}
 	pair := func(name, value string) string {
 		return endpoint.Escape(name, "[]") + "=" + endpoint.Escape(value, keep)
@@ -81,7 +81,7 @@ func (p parameter) pairs(value any) []string {
 	return []string{endpoint.Escape(p.name, "[]") + "=" + strings.Join(joined, joint)}
 }
 
-// separator returns what separates the items of a value in one text.
+// separator returns the separator between the items of a value in one string.
 func (p parameter) separator() string {
 	switch p.style {
 	case "spaceDelimited":
@@ -101,8 +101,7 @@ type part struct {
 	named       bool
 }
 
-// flat splits a value into parts. No style has a form for deeper nesting, which becomes
-// JSON.
+// flat splits a value into parts. Deeper nesting, which no style can express, becomes JSON.
 func (p parameter) flat(value any) []part {
 	switch value := value.(type) {
 	case []any:

@@ -40,13 +40,12 @@ func (d *document) operation2(id string, e *entry) (*operation, error) {
 	return op, nil
 }
 
-// inherited returns a list of the operation, or of the document if the operation has
-// none.
+// inherited returns a list of the operation, or of the document if the operation has none.
 func (d *document) inherited(e *entry, name string) []string {
 	if _, own := e.op[name]; own {
-		return texts(e.op[name])
+		return stringsOf(e.op[name])
 	}
-	return texts(d.root[name])
+	return stringsOf(d.root[name])
 }
 
 func (d *document) payload2(p map[string]any, consumes []string) (*payload, error) {
@@ -95,8 +94,8 @@ func parameter2(p map[string]any) parameter {
 	return out
 }
 
-// server2 returns the server's URI: https if offered, else the scheme the document was
-// fetched with.
+// server2 returns the server's URI: with https if offered, otherwise with the scheme that the
+// document was fetched with.
 func (d *document) server2(e *entry) (string, error) {
 	scheme := d.at.Scheme
 	schemes := d.inherited(e, "schemes")

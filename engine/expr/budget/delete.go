@@ -12,8 +12,8 @@ import (
 // gone marks a value that an update deletes. sweep removes it when the update is complete.
 type gone struct{}
 
-// markGone is the fallback for the right side of an update that yields no result. A slice
-// becomes an empty list, since nothing else could replace it.
+// markGone is the fallback for the right side of an update that has no result. A slice becomes an
+// empty list, since nothing else could replace it.
 func markGone() gojq.CompilerOption {
 	return gojq.WithFunction("__gone", 1, 1, func(_ any, args []any) any {
 		u, ok := args[0].(*update)
@@ -28,8 +28,8 @@ func markGone() gojq.CompilerOption {
 	})
 }
 
-// sweep removes what an update marked as deleted. gojq would do so in place, in data that
-// others may be reading.
+// sweep removes what an update marked as deleted. gojq would do so in place, in data that others
+// may be reading.
 func sweep(m *Meter, dot any, _ []any) (any, error) {
 	if !m.gone {
 		return dot, nil
@@ -97,7 +97,7 @@ func sweptObject(fields map[string]any) (any, bool) {
 	return out, true
 }
 
-// deletePaths is jq's delpaths, but does not modify its input.
+// deletePaths is jq's delpaths without modifying its input.
 func deletePaths(m *Meter, dot any, args []any) (any, error) {
 	list, ok := args[0].([]any)
 	if !ok {
@@ -124,8 +124,7 @@ func deletePaths(m *Meter, dot any, args []any) (any, error) {
 	return without(m, dot, targets)
 }
 
-// without returns v without the values at the targets, which are paths. It copies what it
-// changes.
+// without returns v without the values at the paths in targets. It copies what it changes.
 func without(m *Meter, v any, targets [][]any) (any, error) {
 	if len(targets) == 0 || v == nil {
 		return v, nil

@@ -16,11 +16,11 @@ const (
 	maxFormat = 1 << 10 // bytes of a date, and of its format
 )
 
-// guard is a function that an expression calls before work that gojq counts as one step,
-// however large it is. It charges for the work, or rejects it.
+// guard is a function that an expression calls before work that gojq counts as one step, however
+// large it is. It charges for the work, or rejects it.
 type guard func(m *Meter, dot any, args []any) (any, error)
 
-// Functions returns what expressions call, by name. Unless it says otherwise, each takes the
+// Functions returns the functions that expressions call. Unless noted otherwise, each takes the
 // given number of arguments and the meter.
 func Functions() []gojq.CompilerOption {
 	patterns := &regexes{}
@@ -77,8 +77,7 @@ func function(name string, arity int, f guard) gojq.CompilerOption {
 	})
 }
 
-// guardDeep charges for several walks through the whole value; the argument is their
-// number.
+// guardDeep charges for several walks through the whole value; the argument is their number.
 func guardDeep(m *Meter, dot any, args []any) (any, error) {
 	factor, _ := args[0].(int)
 	weight, err := m.weigh(dot)
@@ -93,15 +92,13 @@ func guardShallow(m *Meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
 }
 
-// caughtSteps is the cost of an error that is caught: gojq writes its message, which quotes
-// values.
+// caughtSteps is the cost of an error that is caught: gojq formats its message, which quotes values.
 const caughtSteps = 20
 
 // guardCaught charges for an error that was caught.
 func guardCaught(m *Meter, dot any, _ []any) (any, error) { return dot, m.spend(caughtSteps) }
 
-// isParent reports whether a value can have members. Iterating over any other value is an
-// error.
+// isParent reports whether a value can have members. Iterating over any other value is an error.
 func isParent(_ *Meter, dot any, _ []any) (any, error) {
 	switch dot.(type) {
 	case []any, map[string]any:
@@ -111,7 +108,7 @@ func isParent(_ *Meter, dot any, _ []any) (any, error) {
 	}
 }
 
-// guardChars charges for finding a position in a text, which gojq counts from the start.
+// guardChars charges for finding a position in a string, where gojq counts from the start.
 func guardChars(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok {
 		return dot, m.spend(len(text) / Grain)
@@ -178,7 +175,7 @@ func guardPair(m *Meter, dot any, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Texts are searched as lists of characters.
+	// Strings are searched as lists of characters.
 	if text, ok := dot.(string); ok {
 		a = len(text) + 1
 		b = max(b, span(args[0])/8)
@@ -256,7 +253,7 @@ func decodeText(m *Meter, dot any, _ []any) (any, error) {
 	return v, nil
 }
 
-// decodedBytes estimates the memory of a decoded JSON text beyond its own bytes, at most.
+// decodedBytes returns an upper bound of the memory of decoded JSON beyond its own bytes.
 func decodedBytes(text string) int {
 	return mapBytes(1)*strings.Count(text, "{") + 40*strings.Count(text, "[") + 64*strings.Count(text, ",")
 }

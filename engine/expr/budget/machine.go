@@ -16,19 +16,19 @@ const (
 	perChain  = 64 // further scopes that cost one step
 )
 
-// errRecursion is shown to users as it is.
+// errRecursion is shown to users unchanged.
 var errRecursion = fmt.Errorf("recurses too deep: its calls need more than %d MiB (limit expression-recursion)", maxMachine>>20)
 
-// layout holds the field indexes of gojq's stacks. Each step of gojq walks through all
-// scopes around a call, of which recursion may make many, and only the stacks themselves
-// reveal their number. They are only read.
+// layout holds the field indexes of gojq's stacks. Each step of gojq walks through all scopes
+// around a call, of which recursion may create many, and only the stacks themselves reveal their
+// number. The stacks are only read.
 type layout struct {
 	stack, paths, scopes, values, forks int // fields of its machine
 	data, index                         int // fields of a stack
 	value, outer                        int // fields of a stack's member, and of a scope
 }
 
-// machineLayout determines the layout once. With an incompatible gojq every test fails.
+// machineLayout determines the layout once. With an incompatible gojq, every test fails.
 //
 //nolint:gochecknoglobals // computed once, then read-only
 var machineLayout = sync.OnceValue(func() layout {
@@ -56,8 +56,7 @@ var machineLayout = sync.OnceValue(func() layout {
 	return l
 })
 
-// look charges for the cost of the steps since the last inspection, in addition to their
-// number.
+// look charges for the cost of the steps since the last inspection, in addition to their number.
 func (m *Meter) look() error {
 	l := machineLayout()
 	env := reflect.ValueOf(m.iter).Elem()

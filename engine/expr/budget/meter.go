@@ -1,6 +1,6 @@
-// Package budget bounds the work and the memory of an evaluation by gojq, and gives the same
-// bounds on every machine. It counts gojq's steps, and replaces or precedes what gojq counts
-// as one step, however large it is, by functions that charge for it.
+// Package budget bounds the work and the memory of an evaluation by gojq, with the same bounds on
+// every machine. It counts gojq's steps. Anything that gojq counts as one step, however large it
+// is, is replaced or preceded by a function that charges for it.
 package budget
 
 import (
@@ -20,14 +20,14 @@ const (
 	maxResult = 16 << 20  // bytes of JSON
 )
 
-// errSteps is shown to users as it is.
+// errSteps is shown to users unchanged.
 var errSteps = fmt.Errorf("takes too long: more than %d steps (limit expression-steps)", maxSteps)
 
-// errTooLarge is shown to users as it is.
+// errTooLarge is shown to users unchanged.
 var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression-result)", maxResult>>20)
 
-// Meter counts the work of one evaluation. It is a context because gojq checks its context
-// before every step; no clock is involved.
+// Meter counts the work of one evaluation. It is a context because gojq checks its context before
+// every step; no clock is involved.
 type Meter struct {
 	left    int
 	memory  int       // bytes left to allocate beyond what steps cover
@@ -36,9 +36,9 @@ type Meter struct {
 	iter    gojq.Iter // gojq's machine, once it runs
 	due     int       // steps until its next inspection
 	looks   int       // inspections so far
-	failed  error     // why it was stopped, if not for its steps
+	failed  error     // why it was stopped, unless it ran out of steps
 
-	patterns map[[2]string]*regex // those that it has used
+	patterns map[[2]string]*regex // those that it has used so far
 }
 
 var _ context.Context = (*Meter)(nil)
@@ -48,7 +48,7 @@ func NewMeter() *Meter {
 	return &Meter{left: maxSteps, memory: maxMemory, results: maxResult, due: stride}
 }
 
-// Watch makes the meter inspect gojq's machine, whose context it is.
+// Watch makes the meter inspect gojq's machine, which runs with the meter as its context.
 func (m *Meter) Watch(machine gojq.Iter) { m.iter = machine }
 
 // Result returns a result in canonical form. It fails if all results together are too large.
@@ -121,7 +121,7 @@ func (m *Meter) Err() error {
 	return nil
 }
 
-// Deadline reports that there is none.
+// Deadline reports that the context has none.
 func (m *Meter) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // Value returns nil.

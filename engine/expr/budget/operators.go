@@ -13,11 +13,11 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// operator is one of jq's binary operators, computed as by gojq, and charged for.
+// operator is one of jq's binary operators, computed as gojq does, and charged for.
 type operator func(m *Meter, l, r any) (any, error)
 
-// Operator returns the name of the function that replaces a binary operator or an update
-// operator, "" if gojq's own is cheap.
+// Operator returns the name of the function that replaces a binary operator or an update operator;
+// "" if gojq's own is cheap.
 func Operator(op gojq.Operator) string {
 	name, _ := operators(op)
 	return name
@@ -276,7 +276,7 @@ func composed(v any) bool {
 	}
 }
 
-// arithmetic computes with floats if one operand is a float, else with whole numbers.
+// arithmetic computes with floats if one operand is a float, otherwise with integers.
 func arithmetic(verb string, l, r any, float func(a, b float64) any,
 	exact func(z, a, b *big.Int) *big.Int,
 ) (any, error) {

@@ -21,8 +21,8 @@ const (
 // regex is a compiled regular expression.
 type regex struct {
 	*regexp.Regexp
-	// probe finds a match one character later: Go skips an empty match right after another
-	// match, jq does not.
+	// probe finds a match one character later: Go skips an empty match right after another match,
+	// jq does not.
 	probe *regexp.Regexp
 	size  int // states
 	// later finds the first match after the first character, which only serves as context.
@@ -113,7 +113,7 @@ func repeats(re *syntax.Regexp) bool {
 	return slices.ContainsFunc(re.Sub, repeats)
 }
 
-// countedRunes reads a text's runes and charges for them.
+// countedRunes reads the runes of a string and charges for them.
 type countedRunes struct {
 	*strings.Reader
 	m     *Meter
@@ -121,7 +121,7 @@ type countedRunes struct {
 	owed  int
 }
 
-// ReadRune ends the text when no steps are left.
+// ReadRune ends the string when no steps are left.
 func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 	r, size, err = c.Reader.ReadRune()
 	if c.owed += size * c.price; c.owed >= 1<<10*Grain {
@@ -134,7 +134,7 @@ func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 	return r, size, err
 }
 
-// findAll is FindAllStringSubmatchIndex, charged by the text that is read: finding one
+// findAll is like FindAllStringSubmatchIndex, but charges for all text that is read: finding one
 // match may read all of it.
 func (r *regex) findAll(m *Meter, text string, most int) (found [][]int, err error) {
 	price := r.perByte(false)
@@ -185,9 +185,8 @@ func states(re *syntax.Regexp) int {
 	return min(size, 10*maxStates)
 }
 
-// regex returns a regular expression for this evaluation. Its first use is charged for
-// compiling it, even if the Program has it cached: the cost must not depend on other
-// evaluations.
+// regex returns a regular expression for this evaluation. The first use is charged for compiling
+// it even if the Program has cached it: the cost must not depend on other evaluations.
 func (m *Meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 	key := [2]string{pattern, flags}
 	if found := m.patterns[key]; found != nil {
@@ -210,8 +209,8 @@ func (m *Meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 	return re, nil
 }
 
-// match applies a regular expression as gojq's _match does: the arguments are the pattern,
-// the flags and whether to test only. Go's take time proportional to text and expression.
+// match applies a regular expression as gojq's _match does: the arguments are the pattern, the
+// flags and whether to test only. Go's matching takes time proportional to text and expression.
 func (r *regexes) match(m *Meter, dot any, args []any) (any, error) {
 	text, isText := dot.(string)
 	pattern, isPattern := args[0].(string)

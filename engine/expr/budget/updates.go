@@ -35,7 +35,7 @@ func guardPath() gojq.CompilerOption {
 	})
 }
 
-// guardSetpath does so for an update of its own.
+// guardSetpath is like guardPath for a single update.
 func guardSetpath(m *Meter, dot any, args []any) (any, error) {
 	u := update{Meter: m}
 	return args[0], u.pay(dot, args[0])
@@ -156,8 +156,8 @@ func partOf(v any, slice map[string]any) any {
 	return list[from:to]
 }
 
-// between splits a text at the matches of a regular expression, the argument. gojq would
-// count the characters from the start for every match.
+// between splits a string at the matches of a regular expression, the argument. gojq would count
+// the characters from the start for every match.
 func between(m *Meter, dot any, args []any) (any, error) {
 	text, _ := dot.(string)
 	matches, _ := args[0].([]any)
@@ -192,9 +192,8 @@ func runeSize(text string) int {
 	return len(text)
 }
 
-// replace joins the parts between matches, the first argument, with the replacements: the
-// second argument has, for each match, a list of replacements, and the k-th of each form
-// the k-th result.
+// replace joins the parts between matches, the first argument, with replacements. The second
+// argument has a list of replacements for each match; the k-th of each form the k-th result.
 func replace(m *Meter, dot any, args []any) (any, error) {
 	parts, _ := args[0].([]any)
 	instead, _ := args[1].([]any)

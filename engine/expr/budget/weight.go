@@ -8,17 +8,16 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// errDigits is shown to users as it is.
+// errDigits is shown to users unchanged.
 var errDigits = fmt.Errorf("a number of more than %d digits", canonical.MaxDigits)
 
-// errMemory is shown to users as it is.
+// errMemory is shown to users unchanged.
 var errMemory = fmt.Errorf("takes too much memory: more than %d MiB (limit expression-memory)", maxMemory>>20)
 
 // Grain is the number of bytes that one step covers.
 const Grain = 16
 
-// spend charges for work. Its error ends the evaluation, even if the expression catches
-// it.
+// spend charges for work. Its error ends the evaluation, even if the expression catches it.
 func (m *Meter) spend(steps int) error {
 	if steps < 0 || !m.charge(steps) {
 		return errSteps
@@ -44,7 +43,7 @@ func (m *Meter) copying(v any) error {
 	return m.spend(breadth(v))
 }
 
-// allocate charges for memory beyond what the steps for it cover.
+// allocate charges for memory beyond what its steps cover.
 func (m *Meter) allocate(bytes int) error {
 	if m.memory -= bytes; m.memory < 0 || bytes < 0 {
 		m.stop(errMemory)
@@ -53,9 +52,9 @@ func (m *Meter) allocate(bytes int) error {
 	return nil
 }
 
-// weigh returns the cost in steps of a walk through v. It fails, and charges, if that
-// exceeds what is left: a value that contains itself many times may be small in memory and
-// yet take forever to walk through.
+// weigh returns the cost in steps of a walk through v. If that exceeds what is left, it charges
+// and fails: a value that contains itself many times may be small in memory and yet take forever
+// to walk through.
 func (m *Meter) weigh(v any) (int, error) {
 	w := weigher{most: max(m.left, 0)}
 	if err := w.add(v, 0); err != nil {

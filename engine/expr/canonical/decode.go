@@ -1,5 +1,5 @@
-// Package canonical is the data that expressions work on, in one form: each value has one Go
-// representation and one JSON text. It decodes, encodes, compares and measures it.
+// Package canonical defines the data that expressions work on, in one form: each value has one Go
+// representation and one JSON text. It decodes, encodes, compares and measures such data.
 package canonical
 
 import (
@@ -28,7 +28,7 @@ var ErrDepth = fmt.Errorf("more than %d levels deep", MaxDepth)
 // member about 400 bytes.
 const MaxMemory = 64 << 20
 
-// maxKept is the same limit for values composed of several, such as a snapshot.
+// maxKept is the same limit for data composed of several values, such as a snapshot.
 const maxKept = 16 * MaxMemory
 
 // Approximate memory of decoded values.
@@ -44,11 +44,11 @@ const (
 var errLarge = fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", MaxMemory>>20)
 
 // Decode decodes one JSON document into the values that expressions work on, in canonical form
-// (Form says what that is). Of equal keys the last wins, and invalid UTF-8 is replaced. Data
-// after the document, or a document that is too deep or too large, is an error.
+// (see Form). Of equal keys the last wins, and invalid UTF-8 is replaced. Data after the document,
+// or a document that is too deep or too large, is an error.
 func Decode(data []byte) (any, error) { return decode(data, maxKept) }
 
-// DecodeForeign is Decode for data from outside, which may take at most MaxMemory.
+// DecodeForeign is like Decode for external data, which may take at most MaxMemory.
 func DecodeForeign(data []byte) (any, error) { return decode(data, MaxMemory) }
 
 func decode(data []byte, memory int) (any, error) {
@@ -212,7 +212,7 @@ func (d *decoder) number() (any, error) {
 		d.at++
 	}
 	text := d.data[start:d.at]
-	// The common case: few digits and nothing else.
+	// The common case: a few digits and nothing else.
 	if n, ok := short(text); ok {
 		return n, nil
 	}
@@ -288,8 +288,7 @@ func (d *decoder) longText() (string, error) {
 	return text, nil
 }
 
-// plain reports whether text needs no decoding: no escapes, no control characters, valid
-// UTF-8.
+// plain reports whether text needs no decoding: no escapes, no control characters, valid UTF-8.
 func plain(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' || c == '\\' {

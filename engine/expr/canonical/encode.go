@@ -13,17 +13,16 @@ import (
 // Encode encodes a value as compact JSON with sorted keys. Equal values have equal bytes.
 func Encode(v any) []byte { return Append(nil, v) }
 
-// Append appends to dst what Encode returns. NaN is encoded as null, an infinity as
-// the largest number, -0 as 0, and invalid UTF-8 as the replacement character. In addition
-// to the values of this package it accepts other integers, float32, json.Number, []string
-// and map[string]string.
+// Append appends to dst what Encode returns. NaN is encoded as null, an infinity as the largest
+// number, -0 as 0, and invalid UTF-8 as the replacement character. In addition to the values of
+// this package it accepts other integers, float32, json.Number, []string and map[string]string.
 func Append(dst []byte, v any) []byte {
 	e := encoder{out: dst}
 	e.value(v)
 	return e.out
 }
 
-// AppendText appends to dst a string as Encode encodes it.
+// AppendText appends a string to dst, encoded as Encode does.
 func AppendText(dst []byte, s string) []byte { return appendString(dst, s) }
 
 // encoder keeps the keys of all large objects around the current one in one slice, so that
@@ -239,7 +238,7 @@ func adoptObject[T any](fields map[string]T) map[string]any {
 	return out
 }
 
-// Int returns a whole number in its canonical form: an int if it fits, else n.
+// Int returns an integer in its canonical form: an int if it fits, otherwise n.
 func Int(n *big.Int) any {
 	if n.IsInt64() {
 		if i := int(n.Int64()); int64(i) == n.Int64() {

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Form returns the canonical form of v, which is what Decode(Encode(v)) returns, and v
-// itself if it is canonical: a number without a fraction is an int (*big.Int if it is
-// large), NaN is null, -0 is 0, strings are UTF-8. It never modifies v. It also accepts
-// values that Decode would reject as too deep or too large.
+// Form returns the canonical form of v, which is what Decode(Encode(v)) returns. It is v itself if
+// v is canonical: a number without a fraction is an int (*big.Int if it is large), NaN is null, -0
+// is 0, strings are UTF-8. Form never modifies v. It also accepts values that Decode would reject
+// as too deep or too large.
 func Form(v any) any {
 	out, _ := form(v)
 	return out
@@ -102,8 +102,7 @@ func formOfObject(fields map[string]any) (any, bool) {
 	return fields, false
 }
 
-// rebuiltObject adds members in the order of Encode: of two keys that become equal, the
-// last wins.
+// rebuiltObject adds members in the order of Encode: if two keys become equal, the last wins.
 func rebuiltObject(fields map[string]any) map[string]any {
 	out := make(map[string]any, len(fields))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {

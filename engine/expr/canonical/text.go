@@ -1,6 +1,6 @@
 package canonical
 
-// Text returns a string as it is, and any other value as JSON.
+// Text returns a string unchanged, and any other value as JSON.
 func Text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -8,8 +8,8 @@ func Text(v any) string {
 	return string(Encode(v))
 }
 
-// Scalar returns a string as it is, and a number or a boolean as JSON. For null, lists and
-// objects ok is false.
+// Scalar returns a string unchanged, and a number or a boolean as JSON. For null, lists and objects
+// ok is false.
 func Scalar(v any) (string, bool) {
 	switch v.(type) {
 	case nil, []any, map[string]any:
