@@ -16,7 +16,7 @@ type Doubt struct {
 	Suggestion string
 }
 
-// What expressions may break.
+// The rules that expressions may break.
 const (
 	RuleAssignment = "assignment"         // a condition has = instead of ==
 	RuleConstant   = "constant-condition" // a condition is always true or false
@@ -26,8 +26,7 @@ const (
 // Doubts returns the parts of the expression that its author may not have meant.
 func (p *Program) Doubts() []Doubt { return p.doubts }
 
-// ConditionDoubts returns the doubts that only apply if the expression is used as a
-// condition.
+// ConditionDoubts returns the doubts that apply only if the expression is used as a condition.
 func (p *Program) ConditionDoubts() []Doubt { return p.condition }
 
 // doubt finds mistakes that are valid jq but mean something else. It must run before
@@ -85,7 +84,7 @@ func bare(q *gojq.Query) *gojq.Query {
 	return q
 }
 
-// always returns the truth of a condition that obviously does not depend on data.
+// always returns the truth value of a condition that obviously does not depend on data.
 func always(q *gojq.Query) (truth, known bool) {
 	q = bare(q)
 	switch {
@@ -114,7 +113,7 @@ func always(q *gojq.Query) (truth, known bool) {
 	}
 }
 
-// fixed returns the truth of a constant.
+// fixed returns the truth value of a constant.
 func fixed(t *gojq.Term) (truth, known bool) {
 	if len(t.SuffixList) > 0 {
 		return false, false
@@ -204,8 +203,8 @@ func (p *Program) assignmentsIn(t *gojq.Term) {
 	}
 }
 
-// wordDoubts examines the tokens: some that the author separated belong together in jq, and
-// vice versa.
+// wordDoubts examines the tokens: some that the author separated belong together in jq, and vice
+// versa.
 func (p *Program) wordDoubts(known func(string) bool) {
 	words := tokens(p.src)
 	for i := 1; i < len(words); i++ {
@@ -257,8 +256,8 @@ func (p *Program) Members() (names []string) {
 	return names
 }
 
-// ReadsData reports whether text is certainly an expression that reads data, and not a
-// plain word: a path, or an operation on one.
+// ReadsData reports whether src is certainly an expression that reads data and not a plain word: a
+// path, or an operation on one.
 func ReadsData(src string, known func(string) bool) bool {
 	const longest = 1000
 	if len(src) > longest {

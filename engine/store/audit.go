@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AuditEntry is something that an operator did and that no history of an execution records.
+// AuditEntry is an action of an operator that no execution's history records.
 type AuditEntry struct {
 	At      time.Time
 	Action  string // such as "rm" or "dlq drop"
@@ -14,7 +14,7 @@ type AuditEntry struct {
 	By      string
 }
 
-// auditKept is about how many entries of a tenant are kept.
+// auditKept is the approximate number of entries kept per tenant.
 const auditKept = 10_000
 
 // Audit adds an entry to a tenant's trail, even if Redis is full. Callers do so before they act.

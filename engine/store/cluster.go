@@ -25,18 +25,18 @@ type Master struct {
 
 	Address  string
 	Slots    int
-	Replicas []string // addresses of those that can be reached
+	Replicas []string // addresses of reachable replicas
 	Err      error    // why it did not answer; nil if it did
 }
 
-// Slots is how many slots a Redis Cluster has.
+// Slots is the number of slots of a Redis Cluster.
 const Slots = 16384
 
 // Clustered reports whether the Store is on a Redis Cluster.
 func (s *Store) Clustered() bool { return wire.Clustered(s.rdb.Redis) }
 
-// Cluster reads what the cluster reports about itself, and each master about itself. It is for a
-// Store that is Clustered.
+// Cluster reads what the cluster reports about itself, and what each master reports about itself.
+// The Store must be Clustered.
 func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 	text, err := s.rdb.ClusterNodes(ctx).Result()
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 	return c, Failed("ask the masters", err)
 }
 
-// ReadCluster reads the reply to CLUSTER NODES.
+// ReadCluster parses the reply to CLUSTER NODES.
 func ReadCluster(text string) (c Cluster) {
 	replicas, covered := map[string][]string{}, 0 // by the id of their master
 	ids := map[string]string{}
@@ -97,7 +97,7 @@ func ReadCluster(text string) (c Cluster) {
 	return c
 }
 
-// countSlots counts slots as CLUSTER NODES lists them: 5, 0-99, or [93->-id] for one that moves.
+// countSlots counts slots as CLUSTER NODES lists them: 5, 0-99, or [93->-id] for one being moved.
 func countSlots(ranges []string) (n int) {
 	for _, text := range ranges {
 		from, to, some := strings.Cut(text, "-")
@@ -107,21 +107,21 @@ func countSlots(ranges []string) (n int) {
 		}
 		last := first
 		if some {
-			last, _ = strconv.Atoi(to) // Redis writes numbers
+			last, _ = strconv.Atoi(to) // Redis always writes numbers
 		}
 		n += last - first + 1
 	}
 	return n
 }
 
-// AddressOf returns the address of the master that has a tenant; "" on a single Redis.
+// AddressOf returns the address of the master that holds a tenant; "" on a single Redis.
 func (s *Store) AddressOf(ctx context.Context, tenant string) (string, error) {
 	_, address, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
 	return address, Failed("ask where tenant "+tenant+" is", err)
 }
 
-// MemoryUse returns how many bytes Redis uses and may use at most: on a cluster those of the fullest
-// master. The limit is 0 if there is none or if Redis does not report it.
+// MemoryUse returns how many bytes Redis uses and may use at most; on a cluster, those of the
+// fullest master. The limit is 0 if there is none or Redis does not report it.
 func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, _ string) error {
 		info, err := node.Info(ctx, "memory").Result()

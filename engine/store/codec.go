@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Codec writes events as the fields of stream entries, and reads them again. It seals the
-// secrets in what it writes, and puts them back in what it reads.
+// Codec writes events as the fields of stream entries, and reads them. It seals secrets when it
+// writes, and restores them when it reads.
 type Codec struct {
 	sealer *Sealer
 }
@@ -24,7 +24,7 @@ func (c *Codec) Fields(e event.Event) []string {
 	return c.sealer.sealEvent(e).Fields()
 }
 
-// AppendEvent appends an event in the form that event.lua reads. In a history it has a task,
+// AppendEvent appends an event in the form that event.lua reads. In a history the event has a task,
 // which may be empty.
 func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
 	if plainAttributes(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
@@ -44,7 +44,7 @@ func plainAttributes(e *event.Event, tenant string) bool {
 // eventArguments is the number of arguments of a usual event.
 const eventArguments = 9
 
-// SealText replaces secrets in JSON text by tokens.
+// SealText replaces secrets in JSON text with tokens.
 func (c *Codec) SealText(text string) string {
 	if c.sealer == nil {
 		return text
@@ -70,7 +70,7 @@ func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 	c.understand(m, fields)
 }
 
-// ReadFields fills in m, whose id is set as well, from the fields of its entry, in the order of
+// ReadFields fills in m, whose id must also be set, from the fields of its entry, in the order of
 // their names.
 func (c *Codec) ReadFields(m *Message, fields []string) {
 	m.fields = fields
@@ -81,13 +81,13 @@ func (c *Codec) ReadFields(m *Message, fields []string) {
 	}
 }
 
-// understand reads the event of an entry. If a field occurs twice, the last one counts.
+// understand reads the event of an entry. If a field is repeated, the last one counts.
 func (c *Codec) understand(m *Message, fields []string) {
 	if m.Event, m.Err = c.Attributes(fields); m.Err == nil && !m.scan() {
 		m.Err = checkData(&m.Event)
 	}
 	m.Event.Tenant = m.Tenant  // whatever the sender says
-	if m.Event.Time.IsZero() { // CloudEvents may have none
+	if m.Event.Time.IsZero() { // CloudEvents may have no time
 		m.Event.Time = IDTime(cmp.Or(m.Event.Ext[firstEntryField], m.ID))
 	}
 	m.recall()
@@ -103,10 +103,10 @@ func dataOf(fields []string) (data string) {
 	return data
 }
 
-// checkData returns what is wrong with the data of an event.
+// checkData checks that the data of an event is JSON.
 func checkData(e *event.Event) error {
 	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
-		return errors.New("its data is not JSON")
+		return errors.New("the data is not JSON")
 	}
 	return nil
 }
@@ -120,15 +120,15 @@ func (c *Codec) Decode(fields []string) (event.Event, error) {
 	return e, err
 }
 
-// Attributes reads an event as Decode does, but does not check its data.
+// Attributes reads an event as Decode does, without checking its data.
 func (c *Codec) Attributes(fields []string) (event.Event, error) {
 	e, err := event.FromFields(fields)
 	c.sealer.unsealEvent(&e)
 	return e, err //nolint:wrapcheck // it says which attribute
 }
 
-// AnyEvent reads the event of an entry, including entries that have it as JSON in a single
-// field, as some other programs write them.
+// AnyEvent reads the event of an entry, even if some other program has written it as JSON in a
+// single field.
 func (c *Codec) AnyEvent(e Entry) (event.Event, error) {
 	fields := wire.FieldMap(e.Fields)
 	if fields["type"] == "" {
@@ -170,7 +170,7 @@ func (c *Codec) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
 	return out, nil
 }
 
-// Unseal replaces tokens by their secrets; nil stands for "".
+// Unseal replaces tokens with their secrets; nil stands for "".
 func (c *Codec) Unseal(text string) []byte {
 	if text == "" {
 		return nil

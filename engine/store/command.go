@@ -11,12 +11,12 @@ import (
 
 var commandScript = scripts.New("even_if_full", "command") //nolint:gochecknoglobals // a constant that go-redis wraps
 
-// commandsKept is how long the list of a tenant's commands is kept. A command that no worker
-// has read by then takes effect when one reads it from the stream.
+// commandsKept is how long the list of a tenant's commands is kept. A command that no worker has
+// read by then takes effect when it is read from the stream.
 const commandsKept = time.Hour
 
 // mayOvertake reports whether workers may handle a command before the entries that precede it in
-// the stream. When the stream delivers it again, in its place, it has no effect.
+// the stream. When the stream delivers it again at its position, it has no effect.
 func mayOvertake(t event.Type) bool {
 	return t == event.ExecutionCancelled || t == event.ExecutionSuspended
 }

@@ -28,17 +28,17 @@ type Commit struct {
 	History            []event.Event // appended as versions Version+1, Version+2, …
 	Publish            []event.Event // appended to the tenant's stream
 	Cancel             []event.Timer // may still be on their way to the timer service
-	Input              *InputResult  // what becomes of the input that the message delivers; nil if it delivers none
+	Input              *InputResult  // outcome of the input that the message delivers; nil if it delivers none
 	Listen, Unlisten   []string      // event types to subscribe to and unsubscribe from; "*" is any
 	Workflow           string
 	Definition         string // hash of the document, stored when the execution is created
 	Migrated           string // hash of the document to continue with; "": the same one
 	Parent, ParentTask string
-	Root               string // the outermost ancestor; "": it is not counted as a descendant
+	Root               string // the outermost ancestor; "": do not count the execution as a descendant
 	Status             string
 	Output, Error      json.RawMessage
 	Ended              bool   // the execution has ended: the snapshot is deleted
-	Damaged            bool   // a missing history is no error
+	Damaged            bool   // a missing history is not an error
 	Snapshot           []byte // replaces the last one; nil keeps it
 	Now                time.Time
 	Started            time.Time // orders lists of executions; zero stands for Now
@@ -54,10 +54,10 @@ const (
 	Fenced            // the message belongs to another consumer, or was acknowledged
 )
 
-// Committing is the result of one of several commits.
+// Committing is the result of one commit of CommitAll.
 type Committing struct {
 	Outcome Outcome
-	Err     error // why nothing was written; nil if there is an Outcome
+	Err     error // why nothing was written; nil if Outcome is valid
 }
 
 // Commit writes a transition, completely or not at all.
@@ -75,10 +75,9 @@ const (
 	maxArguments   = 20_000
 )
 
-// CommitAll writes transitions in their order, each completely or not at all. If one is not
-// written, the later ones of the same execution become conflicts; the others are not affected.
-// All belong to one tenant and handle messages of one consumer. After an error it is unknown
-// which were written.
+// CommitAll writes transitions in order, each completely or not at all. If one is not written,
+// later ones of the same execution become conflicts; others are not affected. All must belong to
+// one tenant and handle messages of one consumer. After an error it is unknown which were written.
 func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, error) {
 	out := make([]Committing, 0, len(commits))
 	lost := map[string]bool{} // executions with a transition that was not written
@@ -106,7 +105,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 	return out, nil
 }
 
-// check returns an error for what the script cannot check before its first write.
+// check checks what the script cannot check before its first write.
 func (c *Commit) check(b *commitBatch) error {
 	if err := CheckIDs(c.Tenant, c.Execution); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (c *Commit) check(b *commitBatch) error {
 	return nil
 }
 
-// counts reports whether the transition changes the number of open descendants of its root.
+// counts reports whether the transition adds to or removes from the open descendants of its root.
 func (c *Commit) counts() (joins, leaves bool) {
 	begins := c.Version == 0
 	return c.Root != "" && begins && !c.Ended, c.Root != "" && !begins && c.Ended
@@ -148,13 +147,13 @@ type commitBatch struct {
 	store           *Store
 	tenant          string
 	where           *TenantKeys
-	group, consumer string   // of the messages; empty: there are none
+	group, consumer string   // of the messages; empty if there are none
 	names           []string // of the executions, for errors
 	refused         []error  // why a transition is left out; nil if it is not
 	keys            []string // of the executions
 	args            []any    // of the transitions
 	answered        IDRange  // of the entries of the messages
-	deadLetter      []any    // fields of the dead letter; none if the message is not given up
+	deadLetter      []any    // fields of the dead letter; empty unless the message is given up
 }
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
@@ -173,7 +172,7 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	return b
 }
 
-// indexKey returns the number of the key of the index of a status.
+// indexKey returns the number of the key for the index of a status.
 func indexKey(status string) int {
 	switch indexOf(status) {
 	case faultedIndex:
@@ -193,11 +192,11 @@ func (b *commitBatch) fits(c *Commit) bool {
 	return len(b.names) == 0 || len(b.names) < maxTransitions && len(b.args)+eventArguments*n < maxArguments
 }
 
-// errLost refuses a transition after one of the same execution that was not written.
-var errLost = errors.New("an earlier one failed")
+// errLost rejects a transition after one of the same execution that was not written.
+var errLost = errors.New("an earlier transition failed")
 
-// add adds a transition and reports whether it did: not if it cannot be written, or if an
-// earlier one of its execution was not.
+// add adds a transition and returns true, or returns false if the transition cannot be written or
+// an earlier one of its execution was not.
 func (b *commitBatch) add(c *Commit, lost bool) bool {
 	err := c.check(b)
 	if err == nil && lost {
@@ -260,7 +259,7 @@ func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
 	return join, leave
 }
 
-// addFields adds the fields that a commit sets, other than version and status.
+// addFields adds the fields that a commit sets, except version and status.
 func (b *commitBatch) addFields(c *Commit) {
 	add := func(name, value string) {
 		if value != "" {
@@ -288,8 +287,8 @@ func (b *commitBatch) addFields(c *Commit) {
 	}
 }
 
-// publish adds the events to publish. Most of them are also in the history, in the same order:
-// then the number of the entry is enough, besides extension attributes.
+// publish adds the events to publish. Most of them are also in the history, in the same order, so
+// the index of the history entry and any extension attributes are enough.
 func (b *commitBatch) publish(c *Commit) {
 	from := 0 // in the history
 	for i := range c.Publish {
@@ -307,7 +306,7 @@ func (b *commitBatch) publish(c *Commit) {
 	}
 }
 
-// written returns the index of an event in the history, at or after from; -1 if there is none.
+// written returns the index of an event in the history, at or after from, or -1.
 func (c *Commit) written(e *event.Event, from int) int {
 	for i := from; i < len(c.History); i++ {
 		h := &c.History[i]
@@ -333,7 +332,7 @@ func (b *commitBatch) list() []any {
 	return append(append(all, b.deadLetter...), b.args...)
 }
 
-// run calls the script, and adds the results.
+// run calls the script and appends the results.
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	if len(b.args) > 0 {
@@ -392,9 +391,9 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	return done[0].Outcome, done[0].Err
 }
 
-// A Redis that has reached its maxmemory refuses writes. The ends of executions, operators'
-// commands and heartbeats are written nevertheless: they are small, and without them memory
-// could not be freed.
+// A Redis that has reached its maxmemory rejects writes. The ends of executions, operators'
+// commands and heartbeats are written nevertheless: they are small, and without them memory could
+// not be freed.
 
 // Full reports whether an error says that Redis has reached its maxmemory.
 func Full(err error) bool {
@@ -421,9 +420,9 @@ func isCommand(t event.Type) bool {
 	}
 }
 
-// evenIfFull reports whether a transition is written although Redis is full: one that ends
-// its execution, or carries out an operator's command. An execution that ends as it begins is
-// not, since there may be any number of them.
+// evenIfFull reports whether a transition is written even if Redis is full: it ends its execution or
+// carries out an operator's command. An execution that ends as it begins does not qualify, since
+// there may be any number of them.
 func (c *Commit) evenIfFull() bool {
 	return c.Version > 0 && (c.Ended || c.Message != nil && isCommand(c.Message.Event.Type))
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Descendants returns how many executions are open below a root, and whether the parent of a
-// new one has ended; "" is no parent. At limit or more it removes executions that are no
-// longer open: one that was given up is still listed.
+// Descendants returns the number of open executions below a root, and whether the parent of a new
+// one has ended; parent may be "". If the number reaches limit, it first removes executions that
+// are no longer open, such as those that were given up.
 func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, limit int) (count int, parentEnded bool, err error) {
 	if err := CheckIDs(tenant, root); err != nil {
 		return 0, false, err
@@ -21,7 +21,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 		status := counting.HGet(ctx, s.keys.Execution(tenant, parent), "status")
 		defer func() { parentEnded = status.Err() == nil && indexOf(status.Val()) != openIndex }()
 	}
-	_, _ = counting.Exec(ctx) // a parent that is gone is no error
+	_, _ = counting.Exec(ctx) // a missing parent is not an error
 	open, err := size.Result()
 	if err != nil || open < int64(limit) {
 		return int(open), false, Failed("count the executions below "+root, err)
@@ -49,11 +49,11 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	return int(open) - len(gone), false, Failed("forget executions below "+root, err)
 }
 
-// scannedWhenFull is how many members of a full set are checked.
+// scannedWhenFull is the number of members of a full set to check.
 const scannedWhenFull = 100
 
-// Open returns how many executions of a tenant are open. At limit or more it removes some from
-// the index whose keys were deleted.
+// Open returns the number of open executions of a tenant. If it reaches limit, Open removes some
+// whose keys were deleted from the index.
 func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err

@@ -16,8 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Entry is an entry of a stream. Its fields are in their order: each name is followed by its
-// value.
+// Entry is an entry of a stream. Fields alternates names and values, in their original order.
 type Entry struct {
 	ID     string
 	Fields []string
@@ -69,7 +68,7 @@ func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, e
 	}
 	reply, err := cmd.Slice()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err //nolint:wrapcheck // the caller says what it was for
+		return nil, err //nolint:wrapcheck // the caller adds what it was for
 	}
 	out := make([]Entry, 0, len(reply))
 	for _, item := range reply {
@@ -104,7 +103,7 @@ func adjacent(id string, after bool) string {
 }
 
 // FieldsOfJSON returns the members of a JSON object as fields of an entry: strings unquoted,
-// everything else as JSON. There are none if the text is not an object.
+// everything else as JSON. It returns none if text is not an object.
 func FieldsOfJSON(text []byte) map[string]string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
@@ -144,8 +143,8 @@ func CompareIDs(a, b string) int {
 	)
 }
 
-// PendingCount returns how many pending entries of a range to read in order to find n given
-// ones: other entries in progress lie between them.
+// PendingCount returns how many pending entries of a range to read in order to find n given ones:
+// other entries in progress may lie between them.
 func PendingCount(n int) int {
 	if n == 1 {
 		return 2 // one more than possible

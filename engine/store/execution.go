@@ -28,8 +28,8 @@ type Execution struct {
 	SnapshotVersion    int64
 }
 
-// Start starts an execution with its ExecutionStarted event. If one of the same id exists, the
-// error is ErrExists.
+// Start starts an execution with its ExecutionStarted event. The error is ErrExists if an execution
+// with the same id exists.
 func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if err := CheckIDs(e.Tenant, e.Execution); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// Execution reads an execution. The error is ErrNotFound if there is none.
+// Execution reads an execution. The error is ErrNotFound if it does not exist.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, error) {
 	x := Execution{Tenant: tenant, ID: id}
 	if err := CheckTenant(tenant); err != nil {
@@ -92,13 +92,13 @@ func (e *Execution) read(fields map[string]string) (err error) {
 	e.Workflow, e.Definition, e.Status = fields["workflow"], fields["definition"], fields["status"]
 	e.Parent, e.ParentTask = fields["parent"], fields["parent_task"]
 	if text := fields["labels"]; text != "" && json.Unmarshal([]byte(text), &e.Labels) != nil {
-		return fmt.Errorf("execution %s: its labels are %.100q, want an object of texts", e.ID, text)
+		return fmt.Errorf("execution %s: labels are %.100q, want an object of strings", e.ID, text)
 	}
 	e.CreatedAt, e.EndedAt = wire.Time(fields["created"]), wire.Time(fields["ended"])
 	for name, n := range map[string]*int64{"version": &e.Version, "snapshot_version": &e.SnapshotVersion} {
 		if text := fields[name]; text != "" {
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				return fmt.Errorf("execution %s: its %s is %q", e.ID, name, text)
+				return fmt.Errorf("execution %s: %s is %q", e.ID, name, text)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.Execution(tenant, id))
 		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, most)
-		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
+		_ = pipe.Process(ctx, entries[i]) // Exec returns the error
 	}
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
 		return nil, Failed("read executions", err)
@@ -165,11 +165,11 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 	return out, nil
 }
 
-// Data is the input of an execution, and what it ended with.
+// Data is the input of an execution, and its output or error.
 type Data struct{ Input, Output, Error json.RawMessage }
 
-// DataOf reads the data of executions in one round trip. An execution that does not exist or
-// cannot be read has none.
+// DataOf reads the data of executions in one round trip. For an execution that does not exist or
+// cannot be read, it is empty.
 func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Data, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Dat
 	for i, id := range ids {
 		fields[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "output", "error")
 		first[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, 1)
-		_ = pipe.Process(ctx, first[i]) // Exec says what is wrong
+		_ = pipe.Process(ctx, first[i]) // Exec returns the error
 	}
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
 		return nil, Failed("read the data of executions", err)
@@ -205,7 +205,7 @@ func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Dat
 	return out, nil
 }
 
-// Tail is the end of an execution's history, after a version.
+// Tail is the part of an execution's history after a version.
 type Tail struct {
 	ID      string
 	After   int64
@@ -213,7 +213,7 @@ type Tail struct {
 	Err     error // why it could not be read
 }
 
-// Tails reads tails in one round trip, each up to most entries.
+// Tails reads tails in one round trip, up to most entries of each.
 func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	pipe, entries := s.rdb.Pipeline(), make([]*wire.Cmd, len(tails))
 	for i, t := range tails {
 		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)
-		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
+		_ = pipe.Process(ctx, entries[i]) // Exec returns the error
 	}
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
 		return Failed("read histories", err)

@@ -13,8 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The indexes of executions: one of those that are open, and one for each status in which
-// they end.
+// The indexes of executions: one for open ones, and one for each final status.
 const (
 	openIndex      = "open"
 	completedIndex = "completed"
@@ -40,12 +39,12 @@ type ExecutionQuery struct {
 	CreatedBefore time.Time
 	After         string // continue after this cursor
 	Limit         int
-	Back          bool // the executions just before the cursor, or the last ones if there is no cursor
+	Back          bool // the executions just before the cursor, or the last ones without a cursor
 
 	// PassID and Pass select executions by their id or their outline. Nil selects all.
 	PassID     func(id string) bool
 	Pass       func(Execution) bool
-	MaxScanned int // how many executions one page may examine; 0 is the default
+	MaxScanned int // maximum number of executions that one page examines; 0 is the default
 }
 
 // passes reports whether the query selects an execution.
@@ -71,16 +70,15 @@ func (q ExecutionQuery) indexes() []string {
 	return out
 }
 
-// executionsAtOnce is how many executions are read in one round trip.
+// executionsAtOnce is the number of executions read in one round trip.
 const executionsAtOnce = 1000
 
 // maxScanned is the maximum number of executions that one page examines.
 const maxScanned = 20 * executionsAtOnce
 
-// Executions are up to q.Limit executions, the newest first; of those of one
-// millisecond the last by id. Their output, error and state are left out. There may
-// be fewer, since a page examines a bounded number: next is the cursor to continue after,
-// "" if there are no more.
+// Executions returns up to q.Limit executions, the newest first, and those of one millisecond by
+// descending id. It leaves out their output, error and state. It may return fewer, since a page
+// examines a bounded number: next is the cursor to continue after, "" if there are no more.
 func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery) (found []Execution, next string, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, "", err
@@ -90,7 +88,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 		return nil, "", err
 	}
 	p := &page{query: q}
-	// One execution too many shows that there are more.
+	// Read one more execution than needed, to see whether there are more.
 	for looked, size := 0, min(q.Limit, executionsAtOnce-1)+1; looked < cmp.Or(q.MaxScanned, maxScanned); size = executionsAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
@@ -139,8 +137,8 @@ func (p *page) fill(entries []indexed, executions []Execution) (full bool) {
 	return false
 }
 
-// Outlines reads executions without their output, error and state. One that does not exist has
-// only its id.
+// Outlines reads executions without their output, error and state. An execution that does not exist
+// has only its id.
 func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]Execution, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
@@ -192,7 +190,7 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	return Counts{Open: open.Val(), Completed: completed.Val(), Faulted: faulted.Val(), Cancelled: cancelled.Val()}, nil
 }
 
-// indexed is an execution as an index has it.
+// indexed is an execution as stored in an index.
 type indexed struct {
 	at int64 // Unix milliseconds
 	id string
@@ -216,12 +214,12 @@ func parseCursor(text string) (indexed, error) {
 	ms, id, ok := strings.Cut(text, "-")
 	at, err := strconv.ParseInt(ms, 10, 64)
 	if !ok || err != nil {
-		return indexed{}, fmt.Errorf("%w: cursor %q, want one as the list of executions has it", ErrName, text)
+		return indexed{}, fmt.Errorf("%w: cursor %q, want one from the list of executions", ErrName, text)
 	}
 	return indexed{at, id}, nil
 }
 
-// behind reports whether e comes after other in the list.
+// behind reports whether i comes after other in the list.
 func (i indexed) behind(other indexed) bool {
 	return i.at < other.at || i.at == other.at && i.id < other.id
 }
@@ -289,7 +287,7 @@ func (m *mergedIndexes) take(ctx context.Context, n int) ([]indexed, error) {
 		}
 		next := first.buffer[0]
 		first.buffer = first.buffer[1:]
-		// An execution that moves between indexes during the read may be in both.
+		// An execution that moves between indexes during the read may appear in both.
 		if m.follows(next, m.last) {
 			out, m.last = append(out, next), next
 		}
@@ -297,7 +295,7 @@ func (m *mergedIndexes) take(ctx context.Context, n int) ([]indexed, error) {
 	return out, nil
 }
 
-// fill reads more of each index that has nothing left to compare.
+// fill reads more of each index that has no entries left to compare.
 func (m *mergedIndexes) fill(ctx context.Context, n int) error {
 	for {
 		pipe := m.store.rdb.Pipeline()
@@ -339,11 +337,11 @@ func (m *mergedIndexes) follows(e, other indexed) bool {
 	return e.behind(other)
 }
 
-// take keeps the executions after the last one. If there are none, because too many share one
-// moment, the next read is larger.
+// take keeps the executions after the last one. If there are none because too many were created in
+// the same millisecond, the next read is larger.
 func (i *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
 	for _, entry := range entries {
-		id, _ := entry.Member.(string) // go-redis reads nothing else
+		id, _ := entry.Member.(string) // go-redis always reads a string
 		if e := (indexed{int64(entry.Score), id}); follows(e, i.end) {
 			i.buffer = append(i.buffer, e)
 		}

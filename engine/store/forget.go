@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Keep is the retention of ended executions. Without bounds all are kept.
+// Keep is the retention of ended executions. The zero value keeps all.
 type Keep struct {
-	Age   time.Duration // how long after their end; 0: no bound
-	Count int64         // how many of a tenant, the newest by creation; 0: no bound
+	Age   time.Duration // time to keep them after their end; 0: no bound
+	Count int64         // number to keep per tenant, the newest by creation; 0: no bound
 	Least time.Duration // minimum time after their end, whatever Count says
 }
 
@@ -37,30 +37,30 @@ func (k Keep) Shortest() time.Duration {
 	}
 }
 
-// expired reports whether an execution that ended at a moment is removed; beyond reports that it
+// expired reports whether to remove an execution that ended at a given time; beyond says that it
 // exceeds Count.
 func (k Keep) expired(ended, now time.Time, beyond bool) bool {
 	past := now.Sub(ended)
 	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
 }
 
-// ForgetProgress is the progress of Forget through the ended executions of a tenant: how many it
-// has kept in each index. The zero value starts at the beginning.
+// ForgetProgress is the progress of Forget through the ended executions of a tenant: the number
+// kept so far in each index. The zero value starts at the beginning.
 type ForgetProgress [3]int64
 
 // finishedIndexes are the indexes of a ForgetProgress, in its order.
 func finishedIndexes() []string { return []string{completedIndex, faultedIndex, cancelledIndex} }
 
-// maxForgotten is how many executions one call examines.
+// maxForgotten is the number of executions that one call examines.
 const maxForgotten = 100
 
-// policyTTL is how long the stored retention is valid after a process wrote it.
+// policyTTL is how long the stored retention is valid after a process has written it.
 const policyTTL = 10 * time.Minute
 
-// Forget removes ended executions of a tenant that are not kept, with their histories, and
-// continues where an earlier call stopped. It examines a bounded number, the oldest first;
-// done reports that there is nothing more to remove. An execution that is retried meanwhile
-// stays, and so does one whose parent is still open. Processes may call it concurrently.
+// Forget removes ended executions of a tenant that are not to be kept, with their histories. It
+// continues where an earlier call stopped, and examines a bounded number, the oldest first; done
+// reports that there is nothing more to remove. It keeps executions that are retried in the
+// meantime or whose parent is still open. Processes may call it concurrently.
 func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from ForgetProgress) (gone int, next ForgetProgress, done bool, err error) {
 	if err := CheckTenant(tenant); err != nil || !keep.Bounded() {
 		return 0, from, true, err
@@ -93,18 +93,18 @@ type finished struct {
 	version, ended, parent, status string
 }
 
-// finishedPage is what one call examines.
+// finishedPage holds the executions that one call examines.
 type finishedPage struct {
 	now   time.Time
 	found []finished
 	last  bool // nothing after them can be removed
 }
 
-// finished reads the next executions of a ForgetProgress that may have to go.
+// finished reads the next executions of a ForgetProgress that may have to be removed.
 func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from ForgetProgress) (finishedPage, error) {
 	pipe := s.rdb.Pipeline()
 	clock := pipe.Time(ctx)
-	if from == (ForgetProgress{}) { // a full Redis refuses this write, but still removes executions
+	if from == (ForgetProgress{}) { // a full Redis rejects this write, but can still remove executions
 		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), policyTTL)
 	}
 	var cards [3]*redis.IntCmd
@@ -120,7 +120,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from For
 	for i, reply := range lists {
 		total, before = total+cards[i].Val(), before+from[i]
 		for _, entry := range reply.Val() {
-			id, _ := entry.Member.(string) // go-redis reads nothing else
+			id, _ := entry.Member.(string) // go-redis always reads a string
 			page.found = append(page.found, finished{indexed: indexed{int64(entry.Score), id}, index: i})
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from For
 	return page, s.readForgetFields(ctx, tenant, page.found)
 }
 
-// cut keeps the executions that may have to go: one created within Keep.Age cannot have ended
+// cut drops executions that cannot have to be removed: one created within Keep.Age cannot have ended
 // before it.
 func (p *finishedPage) cut(keep Keep, left int64) {
 	p.last = int64(len(p.found)) == left && left <= maxForgotten
@@ -154,7 +154,7 @@ func (p *finishedPage) cut(keep Keep, left int64) {
 	}
 }
 
-// readForgetFields reads the fields that decide whether executions go.
+// readForgetFields reads the fields that decide whether executions are removed.
 func (s *Store) readForgetFields(ctx context.Context, tenant string, found []finished) error {
 	if len(found) == 0 {
 		return nil
@@ -193,8 +193,8 @@ func (p *finishedPage) expired(keep Keep) (out []finished) {
 	return out
 }
 
-// Remove removes ended executions of a tenant with their histories, and reports of each whether
-// it is gone. One that is open, or whose parent is open, stays.
+// Remove removes ended executions of a tenant with their histories, and reports for each whether it
+// is gone. It keeps executions that are open or whose parent is open.
 func (s *Store) Remove(ctx context.Context, tenant string, ids []string) ([]bool, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
@@ -252,8 +252,8 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 	return gone, nil
 }
 
-// Kept returns the retention of a tenant's ended executions that a process has enforced within
-// the last minutes; without bounds if there is none.
+// Kept returns the retention of a tenant's ended executions that a process has enforced within the
+// last minutes, or the zero value.
 func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Keep{}, err
@@ -272,21 +272,21 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 		keep.Count, err = strconv.ParseInt(count, 10, 64)
 	}
 	if err != nil {
-		return Keep{}, fmt.Errorf("what is kept of tenant %s is %q, want a duration and a number", tenant, text)
+		return Keep{}, fmt.Errorf("retention of tenant %s is %q, want a duration and a number", tenant, text)
 	}
 	return keep, nil
 }
 
-// weighed is how many executions of each index are measured at most; entryOverhead is about how
-// many bytes an index entry takes besides its text.
+// weighed is the maximum number of executions to measure per index; entryOverhead is the approximate
+// number of bytes of an index entry besides its member.
 const (
 	weighed       = 8
 	entryOverhead = 90
 )
 
-// Weight estimates how many bytes of Redis' memory an ended execution of a tenant takes with
-// its history: the mean of some old and some new ones. It is 0 if there are none, or if Redis
-// does not support MEMORY USAGE.
+// Weight estimates how many bytes of Redis' memory an ended execution of a tenant takes with its
+// history: the mean of some old and some new ones. It is 0 if there are none or Redis does not
+// support MEMORY USAGE.
 func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err

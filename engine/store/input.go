@@ -15,31 +15,31 @@ type InputOutcome string
 
 // The outcomes.
 const (
-	InputAccepted  InputOutcome = "accepted"          // a task took it
+	InputAccepted  InputOutcome = "accepted"          // a task consumed it
 	InputRejected  InputOutcome = "rejected"          // no task listened for it
-	InputParked    InputOutcome = "parked"            // nor so far: it is kept for a task that begins to listen
+	InputParked    InputOutcome = "parked"            // no task listens for it yet: it is kept for one that begins to
 	InputCompleted InputOutcome = "already_completed" // its execution has ended
-	InputUnknown   InputOutcome = "unknown"           // there is no such execution: it was dead-lettered
-	InputDuplicate InputOutcome = "duplicate"         // it was accepted before; such outcomes are not recorded
+	InputUnknown   InputOutcome = "unknown"           // the execution does not exist: the input was dead-lettered
+	InputDuplicate InputOutcome = "duplicate"         // it was already accepted; this outcome is not recorded
 )
 
 // InputResult is what a commit does with the input that its message delivers.
 type InputResult struct {
 	Timer      event.Timer // that delivered it
 	Outcome    InputOutcome
-	DeadLetter string       // why its message is to be dead-lettered; "" if it is not
-	Parked     *ParkedInput // nil: it is not kept
-	Record     *Observation // nil: nothing is recorded
+	DeadLetter string       // why to dead-letter its message; "": do not
+	Parked     *ParkedInput // nil: do not park it
+	Record     *Observation // nil: do not record it
 }
 
 // ParkedInput is an input that is kept for a task that begins to listen.
 type ParkedInput struct {
-	Timer event.Timer // ends this
+	Timer event.Timer // ends the parking
 	Score string      // of that timer
-	Fired event.Event // is delivered to such a task
+	Fired event.Event // delivered to such a task
 }
 
-// appendTo appends the arguments of an input as commit.lua takes them.
+// appendTo appends the arguments for an input as commit.lua reads them.
 func (r *InputResult) appendTo(args []any, s *Store) []any {
 	args = append(args, TimerNote(r.Timer))
 	if p := r.Parked; p != nil {
@@ -54,7 +54,7 @@ func (r *InputResult) appendTo(args []any, s *Store) []any {
 	return args
 }
 
-// Observation is the record of what became of an input.
+// Observation records what became of an input.
 type Observation struct {
 	ID         string // of its entry
 	Execution  string
@@ -67,7 +67,7 @@ type Observation struct {
 	ObservedAt time.Time
 }
 
-// mostObservations is about how many of them a tenant keeps.
+// mostObservations is the approximate number of observations kept per tenant.
 const mostObservations = 10_000
 
 func (o *Observation) fields(s *Store) []string {
@@ -78,7 +78,7 @@ func (o *Observation) fields(s *Store) []string {
 	}
 }
 
-// Observe records what became of an input besides a commit.
+// Observe records what became of an input outside of a commit.
 func (s *Store) Observe(ctx context.Context, tenant string, o Observation) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (s *Store) Observe(ctx context.Context, tenant string, o Observation) error
 	}).Err())
 }
 
-// Observations reads up to limit records of a tenant, newest first, from the one before an id;
-// "" begins with the newest. next is the id to go on with, "" at the end.
+// Observations reads up to limit records of a tenant, newest first, beginning before an id; "" begins
+// with the newest. next is the id to continue with, "" at the end.
 func (s *Store) Observations(ctx context.Context, tenant, before string, limit int) (all []Observation, next string, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, "", err
@@ -104,7 +104,7 @@ func (s *Store) Observations(ctx context.Context, tenant, before string, limit i
 	}
 	for _, entry := range entries {
 		text := func(name string) string {
-			value, _ := entry.Values[name].(string) // go-redis reads nothing else
+			value, _ := entry.Values[name].(string) // go-redis always reads a string
 			return value
 		}
 		all = append(all, Observation{

@@ -18,13 +18,13 @@ const (
 	TimerGroup    = "timer-service"
 )
 
-// BridgePrefix begins the names of the bridges' consumer groups, before the broker's.
+// BridgePrefix is the prefix of the names of the bridges' consumer groups, before that of the broker.
 const BridgePrefix = "bridge-"
 
 // ErrName is wrapped by errors about names that are not allowed in keys.
 var ErrName = errors.New("invalid name")
 
-// CheckTenant returns an error if a name is not allowed for a tenant.
+// CheckTenant returns an error if a tenant's name is not allowed.
 func CheckTenant(name string) error {
 	if !event.TenantName(name) {
 		return fmt.Errorf("%w: tenant %q, want [a-z0-9][a-z0-9._-]{0,62}", ErrName, name)
@@ -32,15 +32,15 @@ func CheckTenant(name string) error {
 	return nil
 }
 
-// Private reports whether a tenant is private: only processes that are given its name work
-// for it, not those that discover tenants.
+// Private reports whether a tenant is private: only processes that are configured with its name serve
+// it, not those that discover tenants.
 func Private(tenant string) bool { return strings.HasPrefix(tenant, PrivatePrefix) }
 
-// PrivatePrefix begins the names of private tenants.
+// PrivatePrefix is the prefix of the names of private tenants.
 const PrivatePrefix = "private."
 
-// CheckExecution returns an error if an id is not allowed for an execution that a client
-// starts. Ids of children are longer.
+// CheckExecution returns an error if a client may not use an id for an execution. Ids of children are
+// longer.
 func CheckExecution(id string) error {
 	if len(id) > 200 || !plainName(id) {
 		return fmt.Errorf("%w: execution %q, want [a-zA-Z0-9][a-zA-Z0-9._-]{0,199}", ErrName, id)
@@ -60,11 +60,11 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// CheckIDs returns an error if the name of a tenant or the id of its execution is not allowed.
-// An execution must not have the name of another one's history.
+// CheckIDs returns an error if the name of a tenant or the id of its execution is not allowed. An
+// execution must not have the key of another one's history.
 func CheckIDs(tenant, id string) error {
 	if id == "" || strings.HasSuffix(id, historySuffix) {
-		return fmt.Errorf("%w: execution %q, want a text that does not end in %s", ErrName, id, historySuffix)
+		return fmt.Errorf("%w: execution %q, want an id that does not end in %s", ErrName, id, historySuffix)
 	}
 	return CheckTenant(tenant)
 }
@@ -75,7 +75,7 @@ const historySuffix = ":history"
 // script stays in one slot.
 type Keys struct{ cluster bool }
 
-// KeysOf returns the names of keys on a Redis Cluster, or on a single Redis.
+// KeysOf returns the names of keys, on a Redis Cluster or on a single Redis.
 func KeysOf(cluster bool) Keys { return Keys{cluster} }
 
 // Tenant is the prefix of the keys of a tenant, without the colon.
@@ -95,11 +95,11 @@ func (k Keys) Commands(tenant string) string { return k.Stream(tenant) + ":comma
 // DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
-// Inputs is the stream of what became of inputs. It is written where observations are recorded.
+// Inputs is the stream of observations of inputs, if they are recorded.
 func (k Keys) Inputs(tenant string) string { return k.Tenant(tenant) + ":inputs" }
 
-// Audit is the stream of what operators did that no history records, such as removing executions:
-// the last 10,000 or so entries, with the fields action, subject and by.
+// Audit is the stream of operators' actions that no history records, such as removing executions. It
+// keeps about the last 10,000 entries, with the fields action, subject and by.
 func (k Keys) Audit(tenant string) string { return k.Tenant(tenant) + ":audit" }
 
 // Crashes is the hash of the crash counts: how many consumers died with an entry, by entry.
@@ -121,11 +121,10 @@ func (k Keys) TimerKeys(tenant string) string {
 	return "flunq:timers:keys"
 }
 
-// ForgottenKeys is the sorted set of the keys of timers whose timers are gone.
+// ForgottenKeys is the sorted set of keys of timers that are gone.
 func (k Keys) ForgottenKeys(tenant string) string { return k.TimerKeys(tenant) + ":forgotten" }
 
-// askedTimers is the sorted set of the hashes of timers that other programs requested
-// recently.
+// askedTimers is the sorted set of hashes of timers that other programs have requested recently.
 func (k Keys) askedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
 
 // Definition is the hash of one workflow's versions.
@@ -139,19 +138,19 @@ func (k Keys) Execution(tenant, id string) string { return k.Tenant(tenant) + ":
 // History is the stream of an execution's events.
 func (k Keys) History(tenant, id string) string { return k.Execution(tenant, id) + historySuffix }
 
-// CutHistory returns the key of the execution whose history a key is; any other key is returned
+// CutHistory returns the key of the execution if key is that of a history, and any other key
 // unchanged.
 func CutHistory(key string) (execution string, ok bool) { return strings.CutSuffix(key, historySuffix) }
 
-// ExecutionOf returns the execution that a key is.
+// ExecutionOf returns the execution that a key belongs to.
 func (k Keys) ExecutionOf(key string) (tenant, id string, ok bool) {
 	tenant, id, _ = strings.Cut(strings.TrimPrefix(key, "tenant:"), ":execution:")
 	tenant = strings.Trim(tenant, "{}")
 	return tenant, id, key == k.Execution(tenant, id)
 }
 
-// OtherStreams is the pattern of the streams of a tenant, or of all tenants ("*"), in another key
-// scheme of flunq.io deployments, which has one stream for each workflow.
+// OtherStreams is the pattern of the streams of a tenant, or of all tenants ("*"), in the other key
+// scheme of flunq.io deployments, in which each workflow has its own stream.
 func OtherStreams(tenant string) string { return "tenant:" + tenant + ":workflow:*:events" }
 
 // OtherStream returns the tenant and the workflow of a stream in that scheme.
@@ -160,26 +159,25 @@ func OtherStream(key string) (tenant, workflow string, ok bool) {
 	return tenant, strings.TrimSuffix(workflow, ":events"), ok
 }
 
-// Positions is the hash of the last records that a tenant has taken from a broker, by partition.
+// Positions is the hash of the positions of the last records taken from a broker, by partition.
 func (k Keys) Positions(tenant string) string { return k.Tenant(tenant) + ":bridge" }
 
-// BridgeOwner is the name of the process that is the bridge of a tenant.
+// BridgeOwner is the key with the name of the process that is the bridge of a tenant.
 func (k Keys) BridgeOwner(tenant string) string { return k.Positions(tenant) + ":owner" }
 
-// Clustered reports whether the keys are for a Redis Cluster, on which each tenant has timers
-// of its own.
+// Clustered reports whether the keys are for a Redis Cluster, where each tenant has its own timers.
 func (k Keys) Clustered() bool { return k.cluster }
 
 // Index is the index of the executions with a status.
 func (k Keys) Index(tenant, status string) string { return k.Executions(tenant, indexOf(status)) }
 
-// Executions is an index of executions: the sorted set of the ids of the open ones, or of
-// those that ended with a status, by time of creation in Unix milliseconds.
+// Executions is an index of executions: the sorted set of the ids of open ones, or of those that
+// ended with a status, by creation time in Unix milliseconds.
 func (k Keys) Executions(tenant, index string) string {
 	return k.Tenant(tenant) + ":executions:" + index
 }
 
-// kept holds the retention in force, as text. It expires when no process enforces it.
+// kept holds the retention in force, in text form. It expires when no process enforces it.
 func (k Keys) kept(tenant string) string { return k.Tenant(tenant) + ":executions:kept" }
 
 // Workflows is the set of the ids of definitions.
@@ -191,7 +189,7 @@ func (Keys) Tenants() string { return "flunq:tenants" }
 // Processes is the hash of the processes that run services.
 func (Keys) Processes() string { return ProcessesKey }
 
-// Turn exists for the period in which one process does something for all.
+// Turn exists during the period in which one process does something on behalf of all.
 func (Keys) Turn(what string) string { return "flunq:turn:" + what }
 
 // ProcessesKey is the key of the hash of processes.
@@ -207,7 +205,7 @@ func (k Keys) Listeners(tenant, eventType string) string {
 	return k.Tenant(tenant) + ":listen:" + eventType
 }
 
-// TenantKeys are the keys of a tenant that every step needs.
+// TenantKeys holds the keys of a tenant that every step needs.
 type TenantKeys struct {
 	Stream, Timers, TimerKeys, ForgottenKeys, AskedTimers, Inputs string
 	Open, Faulted, Completed, Cancelled                           string // indexes of executions
@@ -258,7 +256,7 @@ func (k Keys) ofTenant(tenant string) *TenantKeys {
 // Execution is the hash of an execution.
 func (k *TenantKeys) Execution(id string) string { return k.executions + id }
 
-// execution returns the keys of an execution, cut from one string.
+// execution returns the keys of an execution, which share the memory of one string.
 func (k *TenantKeys) execution(id string) (execution, history string) {
 	history = k.executions + id + historySuffix
 	return history[:len(history)-len(historySuffix)], history
@@ -271,8 +269,8 @@ func Tombstone(t event.Timer) string {
 	return string(strconv.AppendInt(out, t.FireAt.UnixNano(), 10))
 }
 
-// TimerIdentity returns the field of a timer in the hash of timer keys. It depends on the key of
-// a timer that has one, otherwise on the timer as it was before an operator moved it.
+// TimerIdentity returns the field of a timer in the hash of timer keys. It depends on the timer's
+// key, or, without a key, on the timer as it was before an operator moved it.
 func TimerIdentity(t event.Timer) string {
 	switch {
 	case t.ForOne():
@@ -284,7 +282,7 @@ func TimerIdentity(t event.Timer) string {
 	}
 }
 
-// TimerNote is the field of its execution that concerns a timer: the Tombstone or, of an input,
+// TimerNote returns the field of an execution that concerns a timer: its Tombstone or, for an input,
 // "input:" and the identity. The latter holds the member of the pending input, so that the end of
 // the execution cancels it.
 func TimerNote(t event.Timer) string {
@@ -294,5 +292,5 @@ func TimerNote(t event.Timer) string {
 	return Tombstone(t)
 }
 
-// InputNote begins the field of an execution that holds a pending input.
+// InputNote is the prefix of the field of an execution that holds a pending input.
 const InputNote = "input:"

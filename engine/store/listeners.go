@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Listeners returns the executions that listen for events of a type, or for any, sorted.
+// Listeners returns the executions that listen for events of a type, or of any type, sorted.
 func (s *Store) Listeners(ctx context.Context, tenant, eventType string) (all []string, err error) {
 	err = s.EachListener(ctx, tenant, eventType, func(id string) error {
 		all = append(all, id)
@@ -20,11 +20,11 @@ func (s *Store) Listeners(ctx context.Context, tenant, eventType string) (all []
 	return compacted(all), err
 }
 
-// listenerPage is about how many listeners are read at once.
+// listenerPage is the approximate number of listeners per read.
 const listenerPage = 500
 
-// EachListener calls do with each listener, page by page: at least once with those that
-// listen throughout, possibly with others. It stops at the first error.
+// EachListener calls do at least once with each listener that listens throughout, and possibly with
+// others, page by page. It stops at the first error.
 func (s *Store) EachListener(ctx context.Context, tenant, eventType string, do func(id string) error) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
@@ -83,8 +83,8 @@ func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener)
 	return out, nil
 }
 
-// ListedFor returns the event types that an execution is listed for, sorted. It scans all keys
-// of the database, so it is for rare cases.
+// ListedFor returns the event types that an execution is listed for, sorted. It scans all keys of
+// the database, so it is for rare cases.
 func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, error) {
 	prefix := s.keys.Listeners(tenant, "")
 	found := map[string]bool{}

@@ -18,10 +18,10 @@ type Message struct {
 	ID                      string
 	Event                   event.Event
 	Err                     error     // why the entry is not a valid event; nil if it is
-	Attempt                 int       // deliveries that have failed before
+	Attempt                 int       // number of failed deliveries so far
 	Claimed                 bool      // it was claimed after being idle for a lease
 	Crashes                 int       // number of consumers known to have died with it
-	Replay                  int       // how often it was replayed from the dead letters
+	Replay                  int       // number of replays from the dead letters
 	Read                    time.Time // time of the delivery, by Redis' clock
 	Omitted                 bool      // only the id was read: the values are too large to be read with others
 
@@ -32,8 +32,8 @@ type Message struct {
 	packed func() []string // the fields, if there are more than MaxFields
 }
 
-// Timer returns the timer in the message's data; nil if there is none, or if it is not in the
-// engine's own format.
+// Timer returns the timer in the message's data, or nil if there is none or it is not in the engine's
+// own format.
 func (m *Message) Timer() *event.Timer { return m.timer }
 
 // Fields returns the names and values of the entry, in the order of the names.
@@ -61,7 +61,7 @@ func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant 
 // Entered returns when the entry was appended, by Redis' clock.
 func (m Message) Entered() time.Time { return IDTime(m.ID) }
 
-// FailureEvent returns the event that tells the worker that a message was dead-lettered.
+// FailureEvent returns the event that informs the worker that a message was dead-lettered.
 func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	dead.Original = event.Encode(wire.FieldMap(m.sent()))
 	return event.Event{
@@ -76,7 +76,7 @@ func (m *Message) refuse(n int) {
 	m.Event.Ext = nil
 }
 
-// pack returns the fields as one field, since no script takes that many arguments.
+// pack packs fields into one, since no script takes that many arguments.
 func pack(fields map[string]string) []string {
 	return []string{packedField, string(event.Encode(fields))}
 }
@@ -105,8 +105,8 @@ func (m *Message) scan() bool {
 	return ok
 }
 
-// MaxFields is the maximum number of fields of an entry: scripts take all of them at once,
-// and Lua's unpack is limited.
+// MaxFields is the maximum number of fields of an entry: scripts take all of them in one call, and
+// Lua's unpack is limited.
 const MaxFields = 1000
 
 // Fields that the store adds to entries, besides the attempt.
@@ -116,7 +116,7 @@ const (
 	firstEntryField   = "firstentry"   // id of the original entry
 )
 
-// recall reads what earlier deliveries stored in the entry.
+// recall reads what earlier deliveries have stored in the entry.
 func (m *Message) recall() {
 	if m.Event.Ext == nil {
 		return
@@ -183,9 +183,8 @@ func IDTime(id string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// Order returns the time of a timer request, as digits that sort as strings: that of the
-// original entry. For a replayed dead letter that entry is unknown, so the event's own time
-// is used.
+// Order returns the time of a timer request, as digits that sort as strings: the time of the original
+// entry or, for a replayed dead letter, whose original entry is unknown, that of the event.
 func (m Message) Order() string {
 	entry := m.ID
 	if m.Attempt > 0 {

@@ -17,12 +17,12 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Overview describes a tenant at one moment. One script reads all of it.
+// Overview describes a tenant at one moment. It is read by one script.
 type Overview struct {
 	Now                                 time.Time
 	Open, Completed, Faulted, Cancelled int64 // executions
 	Dead                                int64 // dead letters
-	Timers, Overdue                     int64 // on a single server those of all tenants, on a cluster the tenant's own
+	Timers, Overdue                     int64 // of all tenants on a single server, of the tenant on a cluster
 
 	Added  int64     // entries ever added to the stream; negative if Redis does not report it
 	Last   string    // id of the newest entry, "" if there is none
@@ -33,7 +33,7 @@ type Overview struct {
 	Failed []string  // executions that failed in the sample, newest first
 }
 
-// The limits of the sample that an Overview takes.
+// Limits of the sample in an Overview.
 const (
 	overviewEntries = 128
 	overviewBytes   = 256 << 10
@@ -97,8 +97,8 @@ func (v View) PendingEntries(ctx context.Context, tenant, group string, count in
 	return out, nil
 }
 
-// Latest returns the newest events of the histories of executions, oldest first. Long data is
-// left out. An execution that does not exist has no events.
+// Latest returns the newest events of the histories of executions, oldest first, without long data.
+// An execution that does not exist has no events.
 func (v View) Latest(ctx context.Context, tenant string, count int, ids ...string) ([][]event.Event, error) {
 	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
@@ -125,7 +125,7 @@ func (v View) Latest(ctx context.Context, tenant string, count int, ids ...strin
 	return out, nil
 }
 
-// Problems returns the error of each execution as one line; "" if it has none.
+// Problems returns the error of each execution on one line; "" if it has none.
 func (v View) Problems(ctx context.Context, tenant string, ids ...string) ([]string, error) {
 	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
@@ -161,8 +161,8 @@ type Published struct {
 	Err   error // why the entry cannot be read as an event
 }
 
-// Events returns a page of the entries of a tenant's stream, newest first. Long data is left
-// out. next is the id at which the next page begins, "" at the end.
+// Events returns a page of the entries of a tenant's stream, newest first, without long data. next is
+// the id at which the next page begins, "" at the end.
 func (v View) Events(ctx context.Context, tenant string, r store.Range) (found []Published, next string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, "", err
@@ -178,8 +178,8 @@ func (v View) Events(ctx context.Context, tenant string, r store.Range) (found [
 	return found, r.Next(entries), nil
 }
 
-// Event returns an entry of a tenant's stream with all of its data, or ErrNotFound if the entry
-// was trimmed.
+// Event returns an entry of a tenant's stream with all its data, or ErrNotFound if the entry was
+// trimmed.
 func (v View) Event(ctx context.Context, tenant, id string) (Published, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Published{}, err
@@ -203,13 +203,13 @@ func (v View) published(e store.Entry) Published {
 	return p
 }
 
-// OtherStream is a stream of a flunq.io deployment with another key scheme, which has one
-// stream for each workflow.
+// OtherStream is a stream of a flunq.io deployment with another key scheme, in which each workflow
+// has its own stream.
 type OtherStream struct{ Key, Tenant, Workflow string }
 
-// OtherStreams finds the streams of a tenant, or of all tenants ("*"), that have another key
-// scheme. It scans the keys of Redis in at most looks steps of about a thousand keys. complete
-// reports whether it has scanned all of them.
+// OtherStreams finds the streams of a tenant, or of all tenants ("*"), that use the other key scheme.
+// It scans the keys of Redis in at most looks steps of about a thousand keys. complete reports
+// whether it has scanned all of them.
 func (v View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
 	keys, complete, err := v.store.FindStreams(ctx, store.OtherStreams(tenant), looks)
 	for _, key := range keys {
@@ -226,9 +226,8 @@ func (v View) DeadTenants(ctx context.Context) ([]string, error) {
 	return v.store.TenantsWith(ctx, v.keys.DeadLetters)
 }
 
-// Unregistered returns the timers that a stream of another key scheme has scheduled for the
-// future and that are not set, so no service will fire them. It reads about most of the newest
-// events.
+// Unregistered returns the timers that a stream of the other key scheme has scheduled for the future
+// and that are not set, so no service will fire them. It reads about most of the newest events.
 func (v View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
 	now, err := v.store.NowOf(ctx, other.Tenant)
 	if err != nil {
@@ -261,8 +260,8 @@ func (v View) Unregistered(ctx context.Context, other OtherStream, most int) ([]
 	return found, nil
 }
 
-// unfiredTimer returns the timer of an entry that schedules one for the future. It ignores
-// timers that a newer entry has reported already.
+// unfiredTimer returns the timer of an entry that schedules one for the future. It ignores timers
+// that a newer entry has already reported.
 func (v View) unfiredTimer(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
 	reported, err := v.store.AnyEvent(e)
 	switch reported.Type {

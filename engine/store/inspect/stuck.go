@@ -20,11 +20,11 @@ type Stuck struct {
 	Examined int      // open executions that were examined, oldest first
 	Open     int64    // all open executions
 	Found    []string // ids of the stuck executions
-	Unsure   string   // why the question cannot be answered; "" if it was
+	Unsure   string   // why stuck executions cannot be determined; "" if they were
 }
 
-// maxInFlight is how many unread events and pending entries of each group, and how many timers
-// of each set, are read to find the executions that they belong to.
+// maxInFlight is the number of unread events and pending entries of each group, and of timers of each
+// set, that are read to find their executions.
 const maxInFlight = 1000
 
 // StuckQuery selects the executions that Stuck examines.
@@ -34,7 +34,7 @@ type StuckQuery struct {
 	Next  TimerOwners
 }
 
-// TimerOwners is the set of executions that have one of the next timers.
+// TimerOwners is the set of executions that own one of the next timers.
 type TimerOwners map[executionKey]bool
 
 // executionKey identifies an execution.
@@ -56,10 +56,10 @@ func (v View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, e
 	return out, nil
 }
 
-// Stuck finds executions that are pending or running although nothing can move them on: no event
-// of theirs is unread or pending in any group, they own none of the next timers, and their
+// Stuck finds executions that are pending or running although nothing can advance them: none of
+// their events is unread or pending in any group, they own none of the next timers, and their
 // history has not grown for how.Quiet. It leaves out waiting executions, which may wait for an
-// event from outside.
+// external event.
 func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Stuck{}, err
@@ -99,7 +99,7 @@ func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 
 var errBacklog = errors.New("the services have much to do")
 
-// inFlight returns the executions that have an unread or pending event in a group. If one has
+// inFlight returns the executions that have an unread or pending event in a group. If a group has
 // too many to read, the error wraps tooMany.
 func (v View) inFlight(ctx context.Context, tenant string, groups []Group, tooMany error) (map[string]bool, error) {
 	out := map[string]bool{}
@@ -145,8 +145,8 @@ func (v View) addInFlight(ctx context.Context, tenant string, group Group, out m
 	return err
 }
 
-// unchangedSince returns those of the executions that are pending or running and whose history
-// has not grown since a moment.
+// unchangedSince returns which of the executions are pending or running and have a history that has
+// not grown since a given time.
 func (v View) unchangedSince(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -180,7 +180,7 @@ func (v View) unchangedSince(ctx context.Context, tenant string, ids []string, s
 	return out, nil
 }
 
-// ErrUnsure is wrapped by the errors of InFlight that say why the events in flight are unknown.
+// ErrUnsure is wrapped by errors of InFlight that say why the events in flight are unknown.
 var ErrUnsure = errors.New("the events in flight are unknown")
 
 // Postponed returns the executions that have a postponed event. It scans all timers.
@@ -202,10 +202,10 @@ func (v View) Postponed(ctx context.Context, tenant string) (map[string]bool, er
 	return out, nil
 }
 
-// InFlight returns the executions that have an unread, pending or postponed event, which a
-// service has still to handle. An execution has lost what it needs if that is missing both
-// before and after a call of InFlight that does not return the execution. The error wraps
-// ErrUnsure if there are too many events to read, or if a service has never read the stream.
+// InFlight returns the executions that have an unread, pending or postponed event, which a service
+// has yet to handle. Something that an execution needs is lost only if it is missing both before and
+// after a call of InFlight that does not return the execution. The error wraps ErrUnsure if there
+// are too many events to read, or if a service has never read the stream.
 func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
 	streams, err := v.Streams(ctx, []string{tenant})
 	if err != nil {
@@ -235,9 +235,9 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	return out, nil
 }
 
-// Unlisted returns the executions of tenants that are in no index, such as those of old
-// deployments: they still handle events, but no list shows them. It scans the keys of Redis in
-// at most looks steps of about a thousand keys. complete reports whether it has scanned all.
+// Unlisted returns the executions of tenants that are missing from all indexes, such as those of old
+// deployments: they still handle events, but no list shows them. It scans the keys of Redis in at
+// most looks steps of about a thousand keys. complete reports whether it has scanned all.
 func (v View) Unlisted(ctx context.Context, tenants []string, looks int) (found map[string][]string, complete bool, err error) {
 	if len(tenants) == 0 {
 		return nil, true, nil

@@ -1,5 +1,5 @@
 // Package inspect reads what operators, the doctor and the terminal UI show: the state of streams,
-// groups, timers and executions. It writes nothing. It may read every key of a tenant.
+// groups, timers and executions. It writes nothing, and may read every key of a tenant.
 package inspect
 
 import (
@@ -72,8 +72,8 @@ type Delivery struct {
 	Count        int64         // number of deliveries
 }
 
-// Streams reads the streams of tenants in one round trip. It leaves out those that cannot be
-// read and reports them in the error.
+// Streams reads the streams of tenants in one round trip. It leaves out those that cannot be read,
+// and reports them in the error.
 func (v View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 	pipe := v.rdb.Pipeline()
 	replies := make([]*redis.Cmd, 0, len(tenants))
@@ -86,7 +86,7 @@ func (v View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 	if len(replies) == 0 {
 		return nil, nil
 	}
-	_, _ = pipe.Exec(ctx) // each reply has its error
+	_, _ = pipe.Exec(ctx) // each reply has its own error
 	var errs []error
 	out := make([]Stream, 0, len(tenants))
 	for i, reply := range replies {
@@ -117,8 +117,8 @@ func streamOf(l wire.List) Stream {
 	return out
 }
 
-// Unclaimed returns the first pending entry of a group that has been idle for at least idle. Its
-// ID is "" if there is none.
+// Unclaimed returns the first pending entry of a group that has been idle for at least idle. Its ID
+// is "" if there is none.
 func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Delivery{}, err
@@ -142,8 +142,7 @@ func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 // maxPendingRead is how many idle entries Unclaimed reads.
 const maxPendingRead = 100
 
-// TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its
-// own.
+// TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its own.
 type TimerIndex struct {
 	Key     string
 	Count   int64
@@ -190,9 +189,9 @@ func (v View) index(ctx context.Context, key string, grace time.Duration) (Timer
 	return index, err
 }
 
-// Unserved returns the services, of a map from services to groups, that no process runs for a
-// tenant. A service also counts as running if a consumer of an unregistered process has read
-// recently: an earlier version of flunq, or another program.
+// Unserved returns those services, given with their groups, that no process runs for a tenant. A
+// service also counts as running if a consumer of an unregistered process, such as an earlier version
+// of flunq or another program, has read recently.
 func (v View) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
@@ -220,7 +219,7 @@ func (v View) Unserved(ctx context.Context, tenant string, groups map[string]str
 	return missing, nil
 }
 
-// UnknownReader returns the consumer that was active last, among those that belong to no
+// UnknownReader returns the consumer that was active most recently, among those that belong to no
 // registered process and were active within the last minute.
 func UnknownReader(all []processes.Process, consumers []Consumer) (last Consumer, found bool) {
 	known := map[string]bool{}
@@ -239,7 +238,7 @@ func UnknownReader(all []processes.Process, consumers []Consumer) (last Consumer
 	return last, found
 }
 
-// readLately is how recently UnknownReader's consumers must have been active.
+// readLately is how recently such a consumer must have been active.
 const readLately = time.Minute
 
 // Sizes estimates how many bytes the histories of executions take in Redis; -1 if unknown.
@@ -262,8 +261,8 @@ func (v View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 	return out
 }
 
-// MemoryUse returns how many bytes Redis uses and may use at most. The limit is 0 if there is
-// none or if Redis does not report it.
+// MemoryUse returns how many bytes Redis uses and may use at most. The limit is 0 if there is none or
+// Redis does not report it.
 func (v View) MemoryUse(ctx context.Context) (used, most int64, err error) {
 	return v.store.MemoryUse(ctx)
 }

@@ -1,5 +1,5 @@
-// Package processes keeps which processes run services: each registers in Redis, renews its entry,
-// and signs off when it stops.
+// Package processes keeps track of the processes that run services: each registers in Redis, renews
+// its entry, and signs off when it stops.
 package processes
 
 import (
@@ -16,12 +16,12 @@ import (
 
 // How processes show that they are alive.
 const (
-	HeartbeatEvery = 10 * time.Second // how often a process renews its entry
+	HeartbeatEvery = 10 * time.Second // interval at which a process renews its entry
 	DeadAfter      = 30 * time.Second // a process without a heartbeat counts as dead
 	ForgottenAfter = time.Hour        // when entries of dead and stopped processes are removed
 )
 
-// Processes are the registered processes of a Redis.
+// Processes gives access to the registered processes of a Redis.
 type Processes struct {
 	store *store.Store
 	rdb   *wire.Client
@@ -31,8 +31,8 @@ type Processes struct {
 // In returns the processes of a Store's Redis.
 func In(s *store.Store) Processes { return Processes{store: s, rdb: s.Redis(), keys: s.Keys()} }
 
-// Process is a process that runs services, as it has registered itself. Its JSON form
-// is a field of the hash flunq:processes.
+// Process is a process that runs services, as registered by itself. Its JSON form is a field of the
+// hash flunq:processes.
 type Process struct {
 	Format    int       `json:"format"`
 	Name      string    `json:"process"` // unique; part of the names of its consumers
@@ -43,7 +43,7 @@ type Process struct {
 	Services  []Service `json:"services"`
 	Tenants   []string  `json:"tenants,omitempty"`
 	All       bool      `json:"all_tenants,omitempty"` // it discovers tenants
-	Embedded  bool      `json:"embedded,omitempty"`    // the Redis is inside the process, so it lives while the Redis answers
+	Embedded  bool      `json:"embedded,omitempty"`    // Redis runs inside the process, so the process is alive while Redis answers
 	Transient bool      `json:"transient,omitempty"`   // its entry is removed when it stops
 	Circuits  []Circuit `json:"circuits,omitempty"`    // its executor's circuit breakers that are not closed
 	LeaseMS   int64     `json:"lease_ms,omitempty"`    // lease in milliseconds; 0 for older versions
@@ -60,7 +60,7 @@ type Service struct {
 	Consumers []string `json:"consumers"` // names of its consumers
 }
 
-// Limits are the limits on starts that a process enforces; 0: none.
+// Limits holds the limits on starts that a process enforces; 0: none.
 type Limits struct {
 	Executions   int `json:"executions"`
 	RedisPercent int `json:"redis_percent"`
@@ -70,7 +70,7 @@ type Limits struct {
 type Circuit struct {
 	Tenant   string    `json:"tenant,omitempty"` // the tenant whose calls it stops; "" is all, in older versions
 	Host     string    `json:"host"`
-	Failures int       `json:"failures"` // in a row
+	Failures int       `json:"failures"` // consecutive failures
 	Until    time.Time `json:"until"`    // when it lets the next call through, as a test
 }
 
@@ -125,8 +125,8 @@ func (ps Processes) SignOff(ctx context.Context, p *Process) error {
 	return store.Failed("sign the process off", ps.store.WriteEvenIfFull(ctx, "hset", ps.keys.Processes(), p.Name, event.Encode(p)))
 }
 
-// All returns the registered processes, by their start, and Redis' time. Stopped and
-// dead ones stay for ForgottenAfter, or longer if no process removes them.
+// All returns the registered processes, by start time, and Redis' time. Stopped and dead ones stay
+// for ForgottenAfter, or longer if no process removes them.
 func (ps Processes) All(ctx context.Context) (all []Process, now time.Time, err error) {
 	pipe := ps.rdb.Pipeline()
 	clock, entries := pipe.Time(ctx), pipe.HGetAll(ctx, ps.keys.Processes())
@@ -169,8 +169,8 @@ func (p *Process) LastSeen() time.Time {
 	return p.Heartbeat
 }
 
-// FirstInPeriod reports whether the caller is the first process to ask for a task within a
-// period. Only the first carries it out.
+// FirstInPeriod reports whether the caller is the first process to ask for a task within a period.
+// Only the first carries it out.
 func (ps Processes) FirstInPeriod(ctx context.Context, what string, period time.Duration) (bool, error) {
 	mine, err := ps.rdb.SetNX(ctx, ps.keys.Turn(what), "1", period).Result()
 	return mine, store.Failed("ask whose turn it is", err)

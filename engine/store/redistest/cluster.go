@@ -17,26 +17,26 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Cluster is a Redis Cluster of t's own: masters and one replica of each.
+// Cluster is a Redis Cluster that only t uses: masters and one replica of each.
 type Cluster struct {
 	Nodes []*Server // the first half were made masters
 }
 
 const (
 	clusterMasters = 3
-	clusterTime    = time.Minute // that all nodes may take to agree
+	clusterTime    = time.Minute // for all nodes to agree
 	nodeTimeout    = 1500        // milliseconds after which a node counts as gone
 )
 
-// StartCluster starts a Redis Cluster of three masters and three replicas, with further settings for
-// each node. Without redis-server or redis-cli the test is skipped.
+// StartCluster starts a Redis Cluster of three masters and three replicas, with additional settings
+// for each node. It skips the test without redis-server or redis-cli.
 func StartCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	return startCluster(t, nil, settings)
 }
 
-// StartSkewed is StartCluster with nodes whose clocks are fast by the given times, in turn. Without
-// a C compiler the test is skipped.
+// StartSkewed is like StartCluster with nodes whose clocks are fast by the given times, in turn. It
+// skips the test without a C compiler.
 func StartSkewed(t testing.TB, fast ...time.Duration) *Cluster {
 	t.Helper()
 	compiler, err := exec.LookPath("cc")
@@ -56,8 +56,8 @@ func StartSkewed(t testing.TB, fast ...time.Duration) *Cluster {
 	}, nil)
 }
 
-// skewedClock replaces the function from which redis-server has the time. (libfaketime does not get
-// along with its memory allocator.)
+// skewedClock replaces the function from which redis-server gets the time. (libfaketime does not work
+// with its memory allocator.)
 const skewedClock = `
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -134,7 +134,7 @@ func (c *Cluster) settle(t testing.TB) {
 	}
 }
 
-// URL is the address of the cluster, with all of its nodes.
+// URL returns the address of the cluster, with all its nodes.
 func (c *Cluster) URL() string {
 	hosts := make([]string, len(c.Nodes))
 	for i, node := range c.Nodes {
@@ -143,7 +143,7 @@ func (c *Cluster) URL() string {
 	return "redis-cluster://" + strings.Join(hosts, ",")
 }
 
-// Client is one that does nothing on its own and is closed with t.
+// Client returns a client that sends no commands by itself. It is closed with t.
 func (c *Cluster) Client(t testing.TB) wire.Redis {
 	t.Helper()
 	opts := &redis.ClusterOptions{
@@ -159,7 +159,7 @@ func (c *Cluster) Client(t testing.TB) wire.Redis {
 	return rdb
 }
 
-// MasterOf returns the node that is the master of a key at the moment.
+// MasterOf returns the node that is currently the master of a key.
 func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 	t.Helper()
 	for _, node := range c.Nodes {
@@ -168,7 +168,7 @@ func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 			continue
 		default:
 		}
-		// A node that has the key answers; others name the one that has it.
+		// A node that has the key answers; others name the node that has it.
 		err := node.Client(t).Type(t.Context(), key).Err()
 		if err == nil && strings.Contains(node.Client(t).Info(t.Context(), "replication").Val(), "role:master") {
 			return node
@@ -190,7 +190,7 @@ func (c *Cluster) WaitForReplica(t testing.TB, key string) {
 	t.Fatalf("the master of %s has no replica after %v", key, clusterTime)
 }
 
-// Reshard moves slots from the node that has a key to another master, while the cluster works.
+// Reshard moves slots from the node that has a key to another master, while the cluster is in use.
 func (c *Cluster) Reshard(t testing.TB, key string, slots int) {
 	t.Helper()
 	from := c.MasterOf(t, key)
@@ -206,7 +206,7 @@ func (c *Cluster) Reshard(t testing.TB, key string, slots int) {
 	t.Fatal("there is no other master")
 }
 
-// Renamed is a client that renames the keys of its commands. It may repeat commands.
+// Renamed returns a client that renames the keys of its commands. It may repeat commands.
 func (c *Cluster) Renamed(t testing.TB, rename func(string) string) wire.Redis {
 	t.Helper()
 	opts := &redis.ClusterOptions{
@@ -222,7 +222,7 @@ func (c *Cluster) Renamed(t testing.TB, rename func(string) string) wire.Redis {
 	return rdb
 }
 
-// Renaming is a hook that renames the keys, or whatever else looks like one, of commands.
+// Renaming is a hook that renames keys, and anything that looks like one, in commands.
 type Renaming func(string) string
 
 // DialHook implements redis.Hook.

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// The environment may name a server to use instead, whose database is emptied,
-// and may make a missing redis-server a failure.
+// Environment variables that name a server to use instead, whose database is emptied, and that make
+// a missing redis-server a failure.
 const (
 	serverVariable  = "FLUNQ_TEST_REDIS"
 	requireVariable = "FLUNQ_REQUIRE_REDIS"
@@ -25,13 +25,13 @@ const (
 
 const (
 	portAttempts = 5
-	startTime    = time.Minute // that a server may take to answer
+	startTime    = time.Minute // for a server to answer
 	startPause   = 25 * time.Millisecond
-	patience     = time.Minute // that an answer is waited for
+	patience     = time.Minute // for a reply
 )
 
-// Start returns a client of an empty Redis of t's own. Without a redis-server
-// the test is skipped.
+// Start returns a client of an empty Redis that only t uses. It skips the test without a
+// redis-server.
 func Start(t testing.TB) wire.Redis {
 	t.Helper()
 	return connect(t, Options(t))
@@ -52,7 +52,7 @@ func Options(t testing.TB) *redis.Options {
 	return &redis.Options{Addr: serve(t, find(t), nil, "--appendonly", "no").addr}
 }
 
-// find is the path of the redis-server. Without one the test is skipped.
+// find returns the path of redis-server. It skips the test without one.
 func find(t testing.TB) string {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -68,7 +68,7 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// serve launches a redis-server on some port, with further environment variables.
+// serve starts a redis-server on a free port, with additional environment variables.
 func serve(t testing.TB, binary string, environment []string, settings ...string) *Server {
 	t.Helper()
 	for range portAttempts {
@@ -93,8 +93,8 @@ func external(t testing.TB, url string) *redis.Options {
 	return opts
 }
 
-// launch starts a redis-server on a free port. Another program may take that
-// port first: then there is no answer, and nil.
+// launch starts a redis-server on a free port. It returns nil if the server does not answer because
+// another program has taken the port first.
 func launch(t testing.TB, binary string, environment, settings []string) *Server {
 	t.Helper()
 	addr := freeAddr(t)
@@ -118,12 +118,12 @@ func launch(t testing.TB, binary string, environment, settings []string) *Server
 	return server
 }
 
-// answers waits until the server replies, or has ended.
+// answers waits until the server replies or has exited.
 func (s *Server) answers(t testing.TB) bool {
 	t.Helper()
 	client := s.Client(t)
 	for began := time.Now(); time.Since(began) < startTime; {
-		// Only a port that accepts is asked: go-redis logs each vain attempt.
+		// Connect first: go-redis logs each failed attempt.
 		if conn, err := net.DialTimeout("tcp", s.addr, time.Second); err == nil {
 			_ = conn.Close()
 			if s.own(t, client) && client.Ping(t.Context()).Err() == nil {
@@ -139,15 +139,15 @@ func (s *Server) answers(t testing.TB) bool {
 	return false
 }
 
-// own reports whether it is this server that replies, and not the one of another test
-// that has got the port first.
+// own reports whether the server that replies is this one, and not that of another test that has
+// taken the port first.
 func (s *Server) own(t testing.TB, client wire.Redis) bool {
 	t.Helper()
 	info, err := client.Info(t.Context(), "server").Result()
 	return err == nil && strings.Contains(info, "config_file:"+s.config+"\r\n")
 }
 
-// freeAddr is an address that nothing listened on a moment ago.
+// freeAddr returns an address that nothing listened on a moment ago.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -158,7 +158,7 @@ func freeAddr(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// connect makes a client that does nothing on its own, has time, and is closed with t.
+// connect returns a patient client that sends no commands by itself. It is closed with t.
 func connect(t testing.TB, opts *redis.Options) wire.Redis {
 	t.Helper()
 	own := *opts
@@ -171,7 +171,7 @@ func connect(t testing.TB, opts *redis.Options) wire.Redis {
 	return client
 }
 
-// AddrOf is the host and port that a *redis.Client is connected to.
+// AddrOf returns the host and port that a *redis.Client is connected to.
 func AddrOf(t testing.TB, rdb wire.Redis) string {
 	t.Helper()
 	client, ok := rdb.(*redis.Client)

@@ -13,31 +13,30 @@ import (
 // Server is a redis-server that a test may kill and start again.
 type Server struct {
 	binary, addr string
-	config       string // its own: by this it is known
+	config       string // path of its own configuration, which identifies it
 	args         []string
-	environment  []string // further variables
+	environment  []string // additional variables
 	command      *exec.Cmd
 	gone         chan struct{}
 }
 
-// Serve starts an empty Redis of t's own with further settings, such as
-// "--appendonly", "yes"; never the one that the environment names. Without a
-// redis-server the test is skipped.
+// Serve starts an empty Redis that only t uses, with additional settings such as "--appendonly",
+// "yes"; never the one that the environment names. It skips the test without a redis-server.
 func Serve(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return serve(t, find(t), nil, settings...)
 }
 
-// Addr is the host and port of the server.
+// Addr returns the host and port of the server.
 func (s *Server) Addr() string { return s.addr }
 
-// Client is one that does nothing on its own and is closed with t.
+// Client returns a client that sends no commands by itself. It is closed with t.
 func (s *Server) Client(t testing.TB) wire.Redis {
 	t.Helper()
 	return connect(t, &redis.Options{Addr: s.addr})
 }
 
-// PID is the process that serves.
+// PID returns the id of the server's process.
 func (s *Server) PID() int { return s.command.Process.Pid }
 
 // Kill ends the server as a crash would, if it runs.
@@ -46,7 +45,7 @@ func (s *Server) Kill() {
 	<-s.gone
 }
 
-// Restart starts the server again, on its port and with what it had written.
+// Restart starts the server again, on the same port and with the data that it had written.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	if !s.start(t) {
@@ -54,7 +53,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// start reports whether the server answers.
+// start starts the server and reports whether it answers.
 func (s *Server) start(t testing.TB) bool {
 	t.Helper()
 	command, gone := exec.Command(s.binary, s.args...), make(chan struct{})

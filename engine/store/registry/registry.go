@@ -1,5 +1,5 @@
-// Package registry keeps the workflows that are registered for a tenant: the texts of their
-// documents, by hash, and which version has which text.
+// Package registry keeps the workflows that are registered for a tenant: the sources of their
+// documents, by hash, and the hash of each version.
 package registry
 
 import (
@@ -35,8 +35,8 @@ type Registry struct {
 // New returns the registry of a Store.
 func New(s *store.Store) Registry { return Registry{store: s, rdb: s.Redis(), keys: s.Keys()} }
 
-// Define stores the text of a definition under its version, and returns its hash. Executions
-// that have begun keep the text with which they began.
+// Define stores the source of a definition under its version, and returns its hash. Running
+// executions keep the source that they began with.
 func (r Registry) Define(ctx context.Context, tenant, id, version, text string) (hash string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return "", err
@@ -51,7 +51,7 @@ func (r Registry) Define(ctx context.Context, tenant, id, version, text string) 
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", err
 		}
-		const keys, most = 2, 10 // of these and all texts
+		const keys, most = 2, 10 // of these and all sources
 		l := wire.TextList{List: make([]any, wire.BeforeKeys, wire.BeforeKeys+most), Texts: make([]string, 0, most)}
 		l.Add(key, r.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
@@ -64,8 +64,8 @@ func (r Registry) Define(ctx context.Context, tenant, id, version, text string) 
 	}
 }
 
-// Undefine removes a version of a workflow. It reports false if the version is not registered.
-// Executions that have begun keep the text with which they began, until RemoveTexts.
+// Undefine removes a version of a workflow. It returns false if the version is not registered.
+// Running executions keep the source that they began with, until RemoveTexts.
 func (r Registry) Undefine(ctx context.Context, tenant, id, version string) (bool, error) {
 	for {
 		found, err := r.Versions(ctx, tenant, id)
@@ -90,8 +90,8 @@ func (r Registry) Undefine(ctx context.Context, tenant, id, version string) (boo
 	}
 }
 
-// RemoveTexts removes texts of a workflow's definitions, by their hashes. It keeps those that a
-// registered version has. No execution may use them.
+// RemoveTexts removes sources of a workflow's definitions, by their hashes. It keeps those of
+// registered versions. No execution may be using the others.
 func (r Registry) RemoveTexts(ctx context.Context, tenant, id string, hashes ...string) error {
 	args := append([]string{"", "", "", ""}, hashes...)
 	_, err := r.undefine(ctx, tenant, id, args...)
@@ -110,8 +110,8 @@ func (r Registry) undefine(ctx context.Context, tenant, id string, args ...strin
 	return n == 1, store.Failed("remove workflow "+id, err)
 }
 
-// TextsOf returns the hashes of all texts of a workflow's definitions, whether a version has
-// them or not.
+// TextsOf returns the hashes of all sources of a workflow's definitions, including those without a
+// registered version.
 func (r Registry) TextsOf(ctx context.Context, tenant, id string) (out []string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
@@ -125,13 +125,13 @@ func (r Registry) TextsOf(ctx context.Context, tenant, id string) (out []string,
 	return out, store.Failed("read the texts of workflow "+id, err)
 }
 
-// Hash returns the hash that identifies a definition's text.
+// Hash returns the hash that identifies a definition's source.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// Definition returns the text of a definition; version "" or "latest" is the newest.
+// Definition returns the source of a definition; version "" or "latest" is the newest.
 func (r Registry) Definition(ctx context.Context, tenant, id, version string) (hash, text string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return "", "", err
@@ -149,7 +149,7 @@ func (r Registry) Definition(ctx context.Context, tenant, id, version string) (h
 	return hash, text, err
 }
 
-// DefinitionBySHA returns the text of a definition by its hash.
+// DefinitionBySHA returns the source of a definition by its hash.
 func (r Registry) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (text string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return "", err
@@ -190,7 +190,7 @@ func (r Registry) Workflows(ctx context.Context, tenant string) ([]Workflow, err
 	return out, nil
 }
 
-// workflowsAtOnce is how many workflows are read in one round trip.
+// workflowsAtOnce is the number of workflows read in one round trip.
 const workflowsAtOnce = 100
 
 // Versions reads the versions of workflows. It leaves out unregistered workflows.

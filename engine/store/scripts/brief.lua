@@ -1,8 +1,8 @@
--- Reads entries of a stream, and leaves long data out.
+-- Reads entries of a stream, without long data.
 --
 -- KEYS[1]   stream
 -- ARGV[1]   bytes of data above which it is left out
--- ARGV[2…]  a command such as XRANGE with its arguments; the second one, the key, is replaced
+-- ARGV[2…]  a command such as XRANGE with its arguments; the second element, the key, is replaced
 --
 -- Returns the entries as the command does.
 

@@ -8,7 +8,7 @@
 -- ARGV[1]   member of the timer
 -- ARGV[2]   identity of the timer, '' if it has no key
 -- ARGV[3]   field of the execution that holds the member of a moved timer or of an input, or ''
--- ARGV[4…]  the entry about it in the history, as append_entry takes it
+-- ARGV[4…]  the history entry about it, as append_entry reads it
 --
 -- Returns 1, or 0 if the timer is gone.
 

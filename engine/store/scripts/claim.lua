@@ -1,9 +1,8 @@
 -- Claims entries that have been idle for a lease, and counts for each how many consumers crashed
--- while they had it.
---
--- A consumer that released an entry has not crashed. From a number of crashes on the entry is a
--- poison candidate, and a crash counts only if the entry was handled in isolation: a consumer
--- that crashed with other entries beside it says nothing about this one.
+-- while holding it.
+-- A consumer that released an entry has not crashed. After a number of crashes the entry is a
+-- poison candidate, and a further crash counts only if the entry was handled in isolation: a
+-- consumer that crashed while handling other entries, too, says nothing about this one.
 --
 -- KEYS[1]  stream of the tenant
 -- KEYS[2]  hash of crash counts: "<group> <entry>" is a count, "alone <group> <entry>" marks
@@ -12,11 +11,11 @@
 -- ARGV[2]  consumer that claims
 -- ARGV[3]  lease in milliseconds
 -- ARGV[4]  idle time of released entries in milliseconds
--- ARGV[5]  first entry id to look at
--- ARGV[6]  how many entries to look at
--- ARGV[7]  crashes that make a poison candidate
+-- ARGV[5]  first entry id to examine
+-- ARGV[6]  maximum number of entries to examine
+-- ARGV[7]  number of crashes that makes a poison candidate
 -- ARGV[8]  bytes of values after which no further entry is claimed
--- ARGV[9]  bytes of a value above which it is left out
+-- ARGV[9]  bytes above which a value is left out
 --
 -- Returns for each entry: id, crashes, fields, and the length of the value that was left out or 0.
 

@@ -1,6 +1,6 @@
--- Commits transitions of executions, one after the other, each completely or not at all. One that
--- fails does not affect other executions. All later transitions of its own execution fail as
--- conflicts, because they were decided on its outcome.
+-- Commits transitions of executions, one after the other, each completely or not at all. A
+-- transition that fails does not affect other executions. All later transitions of its own
+-- execution fail as conflicts, because they were decided on its outcome.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   timers
@@ -10,33 +10,33 @@
 -- KEYS[6]   index of cancelled executions
 -- KEYS[7]   timer keys, see timer_keys.lua
 -- KEYS[8]   forgotten timer keys
--- KEYS[9]   what became of inputs
+-- KEYS[9]   records of what became of inputs
 -- KEYS[10…] for each transition: hash of the execution, its history, the sets of listeners to join
---           and those to leave, and if it ends the execution the key for a copy of the history; at
---           the end the stream of dead letters, if there is one to write
+--           and those to leave, and, if it ends the execution, the key for a copy of the history;
+--           finally the stream of dead letters, if a dead letter is to be written
 -- ARGV[1]   group
 -- ARGV[2]   consumer
 -- ARGV[3]   tenant
 -- ARGV[4]   lowest entry id of the messages that are answered, '' for none
 -- ARGV[5]   highest entry id of these messages
--- ARGV[6]   how many pending entries to look at
+-- ARGV[6]   maximum number of pending entries to examine
 -- ARGV[7]   n, the number of arguments for the dead letter of the first transition's message, or 0
 -- ARGV[8…]  n field names and values of the dead letter, then the transitions
 --
--- A transition is the arguments that are read into a table below; then field names and values of
--- the execution, the events of the history, the events to publish, the timers to cancel, each as
--- member and tombstone, and what becomes of an input. An event is as in event.lua. An event to publish
+-- A transition consists of the arguments that are read into a table below, field names and values
+-- of the execution, the events of the history, the events to publish, the timers to cancel, each as
+-- member and tombstone, and the outcome of an input. An event is as in event.lua. An event to publish
 -- may also be
---   'history', i, n, and n field names and values: the i-th of the history with further fields
--- What becomes of an input is
---   its note (see set_timers.lua); to park it, a score, the member of the timer that ends this, the id,
---   the time and the data of its event, else five times ''; and the fields of a record about it, if any
+--   'history', i, n, and n field names and values: the i-th of the history with additional fields
+-- The outcome of an input is
+--   its note (see set_timers.lua); to park it, a score, the member of the timer that ends the parking,
+--   and the id, the time and the data of its event, else '' five times; and the fields of a record, if any
 --
 -- Returns for each transition: 0 committed, 1 the execution has another version, 2 the consumer no
--- longer owns the message, or the text of an error.
+-- longer owns the message, or the message of an error.
 --
--- Everything that can fail is checked before the first write. Only the first XADD to the history
--- checks by itself that the key is a stream without this version.
+-- Everything that can fail is checked before the first write, except that the first XADD to the
+-- history itself checks that the key is a stream without this version.
 
 local keys, args = KEYS, ARGV -- locals are faster than globals
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
@@ -46,7 +46,7 @@ local dead_letter = tonumber(args[7])
 local acks, lost, types = {}, {}, {}
 
 local found_all = args[4] == '' or find_mine(stream, group, consumer, args[4], args[5], limit) < limit
-types[stream] = next(mine) and 'stream' -- it has pending entries
+types[stream] = next(mine) and 'stream' -- has pending entries
 
 local function read(at, key)
   return {
@@ -58,8 +58,8 @@ local function read(at, key)
     join = tonumber(args[at + 10]), leave = tonumber(args[at + 11]),
     fields = tonumber(args[at + 12]), events = tonumber(args[at + 13]),
     publish = tonumber(args[at + 14]), cancel = tonumber(args[at + 15]),
-    input = tonumber(args[at + 16]),      -- the number of its arguments, 0 if there is none
-    first = at + 17,                      -- of the fields
+    input = tonumber(args[at + 16]),      -- number of arguments of the input's outcome, 0 if there is none
+    first = at + 17,                      -- position of the fields
     execution = keys[key], history = keys[key + 1], listeners = key + 2,
   }
 end
@@ -140,8 +140,8 @@ local function index(t, retried, status)
   if retried and t.index ~= faulted then redis.call('ZREM', faulted, t.id) end
 end
 
--- An input is listed in its execution until it has fired. It is parked in two fields: the note holds
--- the timer that ends this, and "parked:<identity>" what is needed to deliver it before.
+-- An input is listed in its execution until it has fired. A parked input has two fields: the note
+-- holds the timer that ends the parking, and "parked:<identity>" what is needed to deliver it earlier.
 local function take_input(t, at)
   local note, score, member = args[at], args[at + 1], args[at + 2]
   local identity, listed = string.sub(note, 7), redis.call('HGET', t.execution, note)
@@ -159,7 +159,7 @@ local function take_input(t, at)
   if t.input > 6 then redis.call('XADD', inputs, 'MAXLEN', '~', 10000, '*', unpack(args, at + 6, at + t.input - 1)) end
 end
 
--- A listen task begins: the parked inputs are delivered again, and it may take them.
+-- A listen task begins: parked inputs are delivered again, and the task may consume them.
 local function deliver_parked(t)
   for _, name in ipairs(redis.call('HKEYS', t.execution)) do
     if string.sub(name, 1, 7) == 'parked:' then
@@ -178,8 +178,8 @@ local function deliver_parked(t)
   redis.call('HDEL', t.execution, 'parked')
 end
 
--- An execution that has ended needs neither its snapshot nor its fields about timers, and no input
--- reaches it. Before 2026-11-23 the snapshot was in state and state_version.
+-- An execution that has ended no longer needs its snapshot nor its fields about timers, and no input
+-- reaches it. Before 2026-11-23 the snapshot was stored in state and state_version.
 local function clean(t, snapshot, notes)
   if snapshot then redis.call('HDEL', t.execution, 'snapshot', 'snapshot_version', 'state', 'state_version') end
   if not notes then return end

@@ -5,8 +5,8 @@
 -- ARGV[1]   group
 -- ARGV[2]   entry id of the message
 -- ARGV[3]   consumer
--- ARGV[4…]  the dead letter, then each event to publish: the number of its field names and
---           values, then these
+-- ARGV[4…]  the dead letter, then each event to publish: the number of its field names and values,
+--           followed by these
 --
 -- Returns 1, or 0 if the consumer no longer owns the message.
 

@@ -1,4 +1,4 @@
--- Stores a version of a definition, unless the latest version is not the expected one.
+-- Stores a version of a definition if the latest version is the expected one.
 --
 -- KEYS[1]   hash of the definition
 -- KEYS[2]   set of the tenant's workflows
@@ -6,7 +6,7 @@
 -- ARGV[2]   id of the workflow
 -- ARGV[3…]  field names and values to set
 --
--- Returns 1 if it was stored, 0 if the latest version is another one.
+-- Returns 1 if it was stored, 0 if the latest version is a different one.
 
 local definition, workflows = KEYS[1], KEYS[2]
 local latest, id = ARGV[1], ARGV[2]

@@ -3,8 +3,8 @@
 -- or, as most events have the same fields,
 --   '', id, source, type, time, workflow, execution, task, data
 
--- add_event adds the event at a position of ARGV to a stream, and returns the reply. Further fields
--- of it may stand between two other positions.
+-- add_event adds the event at a position of ARGV to a stream, and returns the reply. Additional fields
+-- of the event may be at the positions from `from` to `to`.
 local function add_event(stream, entry, tenant, at, from, to)
   if ARGV[at] ~= '' then return redis.pcall('XADD', stream, entry, unpack(ARGV, at + 1, at + ARGV[at])) end
   local id, source, kind, time, workflow, execution, task, data = unpack(ARGV, at + 1, at + 8)
@@ -12,7 +12,7 @@ local function add_event(stream, entry, tenant, at, from, to)
     'tenantid', tenant, 'workflowid', workflow, 'executionid', execution, 'taskid', task, 'data', data, unpack(ARGV, from or 1, to or 0))
 end
 
--- after_event returns the position behind the event at a position.
+-- after_event returns the position after the event at a position.
 local function after_event(at)
   return at + 1 + (ARGV[at] == '' and 8 or ARGV[at])
 end

@@ -1,6 +1,5 @@
 -- Fires timers: publishes the event of each, and only then removes it. A timer whose stream
--- cannot be written stays, and does not affect the others. None fires while one of them is not
--- due.
+-- cannot be written stays, and does not affect the others. If one of them is not due, none fires.
 --
 -- KEYS[1]   timers
 -- KEYS[2]   timer keys
@@ -10,12 +9,12 @@
 -- ARGV[2]   Unix time in microseconds when the last of the timers is due
 -- ARGV[3]   n, the number of timers
 -- ARGV[4]   group that ignores TimerFired, or ''
--- ARGV[5…]  the tenant of each stream; the n members; then for each timer one of
+-- ARGV[5…]  the tenant of each stream; the n members; then for each timer either
 --             number of its stream, event id, workflow, execution, task, data: publishes TimerFired
---             minus the number of its stream, identity or '', number of field names and values,
---             and these: publishes an event of these fields
+--             or minus the number of its stream, identity or '', number of field names and values,
+--             and these: publishes an event with these fields
 --
--- Returns how many have fired, and the first error or ''.
+-- Returns the number of fired timers, and the first error or ''.
 
 local timers, told, n, group = KEYS[1], ARGV[1], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')

@@ -1,7 +1,7 @@
--- Reads the newest entries of histories, and leaves long data out.
+-- Reads the newest entries of histories, without long data.
 --
 -- KEYS     histories
--- ARGV[1]  how many entries of each
+-- ARGV[1]  maximum number of entries of each
 -- ARGV[2]  bytes of data above which it is left out
 --
 -- Returns for each history the fields of its entries, the newest first.

@@ -1,5 +1,5 @@
--- find_mine adds to mine the entries that a consumer has pending between two entries, at most
--- limit of them, and returns their number. It returns 0 if the group does not exist.
+-- find_mine adds to mine the entries that a consumer has pending between two entries, up to limit
+-- of them, and returns their number. It returns 0 if the group does not exist.
 local mine = {}
 local function find_mine(stream, group, consumer, first, last, limit)
   local pending = redis.pcall('XPENDING', stream, group, first, last, limit, consumer)

@@ -1,5 +1,5 @@
--- Moves a timer to another time for an operator. The new member is stored where a cancellation
--- looks for it: in the hash of the execution, or else with the timer keys.
+-- Moves a timer to another time for an operator. The new member is stored where a cancellation looks
+-- for it: in the hash of the execution, otherwise with the timer keys.
 --
 -- KEYS[1]   timers
 -- KEYS[2]   timer keys
@@ -14,7 +14,7 @@
 -- ARGV[5]   order that a key gets if it has none
 -- ARGV[6]   note of the timer, see set_timers.lua
 -- ARGV[7]   n, the number of arguments for the event that announces the timer
--- ARGV[8…]  n field names and values of that event, then the entry in the history, as append_entry takes it
+-- ARGV[8…]  n field names and values of that event, then the history entry, as append_entry reads it
 --
 -- Returns 1, or 0 if the timer is gone.
 

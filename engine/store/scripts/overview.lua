@@ -9,16 +9,16 @@
 -- KEYS[6]  index of faulted executions
 -- KEYS[7]  index of cancelled executions
 -- ARGV[1]  id of the last known entry; the sample ends there
--- ARGV[2]  how many entries to sample
--- ARGV[3]  how many bytes to sample
+-- ARGV[2]  maximum number of entries to sample
+-- ARGV[3]  maximum number of bytes to sample
 -- ARGV[4]  type of the events of fired timers
 -- ARGV[5]  type of the events of failed executions
 --
 -- Returns: seconds and microseconds of the clock; open, completed, faulted and cancelled
--- executions; dead letters, timers, and timers overdue by more than a second; how many entries
--- were ever added to the stream (-1 if Redis does not say); of the sample: id of the newest entry,
--- size, id of the oldest entry, 1 if there are entries between it and the known one, fired timers,
--- and the executions that failed.
+-- executions; dead letters, timers, and timers overdue by more than a second; the number of entries
+-- ever added to the stream (-1 if Redis does not report it); and for the sample: id of the newest
+-- entry, size, id of the oldest entry, 1 if there are entries between it and the known one, fired
+-- timers, and the executions that failed.
 
 local stream, dead_letters, timers = KEYS[1], KEYS[2], KEYS[3]
 local known, most, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -1,8 +1,8 @@
--- Makes a process the owner of something for a lease, unless another one is.
+-- Makes a process the owner of something for a lease, unless another process is.
 --
 -- KEYS[1]  the owner's name; expires with the lease
 -- ARGV[1]  the process
--- ARGV[2]  lease in milliseconds; 0: it gives it up
+-- ARGV[2]  lease in milliseconds; 0 gives up the ownership
 --
 -- Returns 1 if the process is the owner now, else 0.
 

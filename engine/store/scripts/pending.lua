@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  stream of the tenant
 -- ARGV[1]  group
--- ARGV[2]  how many entries
+-- ARGV[2]  maximum number of entries
 -- ARGV[3]  bytes of data above which it is left out
 --
 -- Returns for each entry: id, consumer, idle time in milliseconds, deliveries, event type,

@@ -1,14 +1,14 @@
 -- Appends records of a broker to the stream of a tenant, each once: a record whose offset is not
--- above the position of its partition has been taken before. The position moves with it.
+-- above the position of its partition was taken before. The position advances in the same step.
 --
 -- KEYS[1]  stream of the tenant
 -- KEYS[2]  stream of dead letters
--- KEYS[3]  hash of positions: by partition "<log> <offset>" of the last record that was taken; another
---          log is that of a topic which was deleted and created again
--- ARGV     for each record: its partition, log and offset; where it goes: stream, dlq, or '' for
---          nowhere; the number of its field names and values, then these
+-- KEYS[3]  hash of positions: by partition "<log> <offset>" of the last record that was taken; a
+--          topic that was deleted and created again has another log
+-- ARGV     for each record: its partition, log and offset; its destination: stream, dlq, or '' for
+--          none; the number of its field names and values, then these
 --
--- Returns 1 for each record that was taken, 0 for one that had been.
+-- Returns 1 for each record that was taken, 0 for one that was taken before.
 
 local positions = KEYS[3]
 local to = {stream = KEYS[1], dlq = KEYS[2]}

@@ -7,7 +7,7 @@
 -- ARGV[3]   tenant
 -- ARGV[4]   lowest entry id of the messages
 -- ARGV[5]   highest entry id of the messages
--- ARGV[6]   how many pending entries to look at
+-- ARGV[6]   maximum number of pending entries to examine
 -- ARGV[7…]  for each answer the entry id of its message, and the event as in event.lua
 --
 -- Returns the first error or '', and for each answer the entry id of its event, or 0 if it was not

@@ -1,5 +1,5 @@
 -- Restores for an operator what an execution waits for and Redis has lost: listens again, sends
--- requests again and sets timers again. A timer that is set already stays as it is.
+-- requests again and sets timers again. A timer that is already set is left unchanged.
 --
 -- KEYS[1]   timers
 -- KEYS[2]   hash of the execution
@@ -9,10 +9,10 @@
 -- ARGV[1]   version that the execution must have
 -- ARGV[2]   id of the execution
 -- ARGV[3]   number of requests
--- ARGV[4…]  the entry about listeners and requests in the history: its length, and as append_entry takes it;
+-- ARGV[4…]  the history entry about listeners and requests: its length, and as append_entry reads it;
 --           each request: the number of its field names and values, and these;
 --           then each timer: score, member, the member again if it was moved or else '', tombstone,
---           and with their lengths the entry in the history and the event that announces the timer
+--           and, each with its length, the history entry and the event that announces the timer
 --
 -- Returns 1, or 0 if the execution has another version.
 

@@ -22,21 +22,21 @@ var (
 	reading = map[string]bool{}
 )
 
-// Reading is New for a script that writes nothing.
+// Reading is like New for a script that writes nothing.
 func Reading(names ...string) *redis.Script {
 	script := New(names...)
 	reading[script.Hash()] = true
 	return script
 }
 
-// Writes reports whether a script, known by its hash, may write something.
+// Writes reports whether a script, identified by its hash, may write.
 func Writes(hash string) bool { return !reading[hash] }
 
-// New concatenates files to one script: first those with the functions that the last one calls.
+// New concatenates files into one script: first the files with functions that the last one calls.
 // Packages call New while they are initialised, so that All returns every script.
 func New(names ...string) *redis.Script { return From(files, names...) }
 
-// From is New with the files of another package.
+// From is like New with the files of another package.
 func From(files embed.FS, names ...string) *redis.Script {
 	var source strings.Builder
 	for _, name := range names {
@@ -51,6 +51,6 @@ func From(files embed.FS, names ...string) *redis.Script {
 	return script
 }
 
-// All returns the scripts of every package of the program. Loading them in advance saves a round
+// All returns the scripts of all packages of the program. Loading them in advance saves a round
 // trip at the first use of each.
 func All() []*redis.Script { return slices.Clone(made) }

@@ -1,6 +1,6 @@
--- Sets the timer of an input for an execution, or of its start. It replaces an earlier one with
--- the same key. The request is also appended to the stream, which gives it its place among the
--- requests of workflows; to the timer service it is one that has been applied.
+-- Sets the timer of an input for an execution, or of its start. It replaces an earlier timer with the
+-- same key. The request is also appended to the stream, which determines its place among the requests
+-- of workflows; the timer service sees it as already applied.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   timers
@@ -13,8 +13,8 @@
 -- ARGV[4]   field of the execution that holds the member of the pending input, '' for a start
 -- ARGV[5…]  fields of the TimerScheduled
 --
--- Returns 'set', 'moved' if it replaced an earlier one, or the status of an execution for which it
--- cannot be set: '' if there is none.
+-- Returns 'set', 'moved' if it replaced an earlier timer, or the status of an execution for which it
+-- cannot be set ('' if the execution does not exist).
 
 local stream, timers, keys, forgotten, execution = unpack(KEYS)
 local score, member, identity, note = unpack(ARGV, 1, 4)

@@ -1,26 +1,26 @@
--- Sets and cancels timers as messages of one consumer request, in their order, and acknowledges
--- the messages that the consumer still owns.
+-- Sets and cancels timers as requested by messages of one consumer, in order, and acknowledges the
+-- messages that the consumer still owns.
 --
--- A timer is set unless its execution has ended or has cancelled it already. A timer with a key
--- replaces the timer of that key, unless that is newer. Another program, whose executions are
+-- A timer is set unless its execution has ended or has already cancelled it. A timer with a key
+-- replaces the timer with that key, unless that one is newer. Another program, whose executions are
 -- unknown here, may request a timer twice: it is not set again after it has fired.
--- A cancellation removes the timer of a key, unless it was set later, or else exactly its timer,
--- even if an operator has moved it.
+-- A cancellation removes the timer with a key, unless it was set later; without a key, it removes
+-- exactly its timer, even if an operator has moved it.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   timers
 -- KEYS[3]   timer keys, see timer_keys.lua
 -- KEYS[4]   forgotten timer keys
--- KEYS[5]   recent requests of other programs: the SHA-1 of each member, by the second
+-- KEYS[5]   recent requests of other programs: the SHA-1 of each member, by time in seconds
 -- KEYS[6…]  hash of the execution of each message
 -- ARGV[1]   group
 -- ARGV[2]   consumer
 -- ARGV[3]   lowest entry id of the messages
 -- ARGV[4]   highest entry id of the messages
--- ARGV[5…]  for each message: entry id, 'set' or 'cancel', and of its timer the score, the member, the
---           note, the identity ('k' and a key, or 'm' and the timer), and the order
+-- ARGV[5…]  for each message: entry id, 'set' or 'cancel', and the timer's score, member, note,
+--           identity ('k' and a key, or 'm' and the timer), and order
 --
--- The note is the field of the execution that is the timer's tombstone or, beginning with 'input:',
+-- The note is the field of the execution that is the timer's tombstone or, with the prefix 'input:',
 -- that holds the member of a pending input.
 --
 -- Returns seconds and microseconds of the clock, a character for each message ('1' done, '0' the
@@ -44,10 +44,10 @@ local wrong = wrong_type(timers, 'zset') or wrong_type(keys, 'hash') or wrong_ty
 -- A timer without a key has an entry only if it was cancelled before it was set, or moved.
 local any_kept = not wrong and redis.call('HLEN', keys) > 0
 
--- The request that is being applied.
+-- The request being applied.
 local entry, action, score, member, note, identity, order, execution, keyed, input
 
--- New timers are added by one ZADD, which costs Redis two thirds of adding each by itself
+-- New timers are added by one ZADD, which costs Redis two thirds of adding each separately
 -- (BenchmarkTimers). Code that reads the timers before the end calls add_new first.
 local new = {}
 local function add_new()
@@ -79,7 +79,7 @@ local function cancel(status)
     end
   elseif redis.call('ZREM', timers, member) == 1 or remove_moved(timers, execution, note) then
     return
-  elseif kept and #kept > 41 then -- it was moved, and its execution is unknown here
+  elseif kept and #kept > 41 then -- the timer was moved, and its execution is unknown here
     redis.call('ZREM', timers, string.sub(kept, 42))
     forget(keys, forgotten, identity, string.sub(kept, 1, 40))
   elseif not status and tonumber(score) > tonumber(time[1]) then
@@ -88,9 +88,9 @@ local function cancel(status)
   end
 end
 
--- A program that does not learn whether its event was written may write it again. The requests for
+-- A program that does not learn whether its event was written may write it again. Requests for
 -- timers that are due within 5 minutes are remembered for 5 minutes, up to the last 100,000: a timer
--- that is due later cannot have fired in between.
+-- that is due later cannot have fired in the meantime.
 local window, most, now, marks = 300, 100000, time[1] + time[2] / 1000000, {}
 local function has_fired()
   if score - now > window then return false end
