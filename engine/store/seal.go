@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Sealer replaces secrets in JSON text by tokens, and tokens by secrets. A nil Sealer changes
+// Sealer replaces secrets in JSON text with tokens, and tokens with secrets. A nil Sealer changes
 // nothing.
 //
 // A token is a keyed hash between two marks, a private-use rune: its value cannot be guessed
@@ -26,7 +26,7 @@ type Sealer struct {
 // mark is U+E000, a private-use character.
 const mark = "\ue000"
 
-// NewSealer returns a Sealer for the strings inside secrets; nil if there are none.
+// NewSealer returns a Sealer for the strings inside secrets, or nil if there are none.
 func NewSealer(secrets map[string]any) *Sealer {
 	found := map[string]sealed{}
 	s := &Sealer{values: map[string]string{}}
@@ -49,7 +49,7 @@ func NewSealer(secrets map[string]any) *Sealer {
 	for text := range found {
 		texts = append(texts, text)
 	}
-	// The longest first, so that a secret inside another does not break it up.
+	// The longest first, so that a secret inside another one does not split it.
 	slices.SortFunc(texts, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -68,7 +68,7 @@ func NewSealer(secrets map[string]any) *Sealer {
 // sealed is a form in which a secret may occur.
 type sealed struct {
 	token string
-	whole bool // it is the secret itself
+	whole bool // the form is the secret itself
 }
 
 // before decides between two secrets with the same form.
@@ -79,7 +79,7 @@ func (s sealed) before(other sealed) bool {
 	return s.token < other.token
 }
 
-// plain keeps the characters of a path that need no escape in JSON.
+// plain replaces the characters of a path that need an escape in JSON with _.
 func plain(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == '"' || r == '\\' {
@@ -89,7 +89,7 @@ func plain(path string) string {
 	}, path)
 }
 
-// Redact replaces secrets by ***, for people.
+// Redact replaces secrets with ***, for display.
 func (s *Sealer) Redact(text string) string {
 	if s == nil {
 		return text
@@ -101,8 +101,8 @@ func (s *Sealer) Redact(text string) string {
 	return strings.Join(parts, "")
 }
 
-// Seal replaces secrets by tokens. In JSON it searches only strings: a number with the digits
-// of a secret stays a number.
+// Seal replaces secrets with tokens. In JSON it searches only strings: a number with the digits of
+// a secret stays a number.
 func (s *Sealer) Seal(text []byte) []byte {
 	if s == nil || len(text) == 0 {
 		return text
@@ -133,7 +133,7 @@ func (s *Sealer) Seal(text []byte) []byte {
 	}
 }
 
-// text replaces secrets by tokens in a text that is not JSON.
+// text replaces secrets with tokens in a string that is not JSON.
 func (s *Sealer) text(text string) string {
 	if s == nil {
 		return text
@@ -141,8 +141,8 @@ func (s *Sealer) text(text string) string {
 	return s.seal.Replace(text)
 }
 
-// sealEvent returns an event whose data, id, source and further attributes are sealed. Its
-// type is not, since listeners find it by its type.
+// sealEvent returns an event whose data, id, source and extension attributes are sealed. Its type is
+// not, since listeners find the event by its type.
 func (s *Sealer) sealEvent(e event.Event) event.Event {
 	if s == nil {
 		return e
@@ -169,7 +169,7 @@ func (s *Sealer) unsealEvent(e *event.Event) {
 	}
 }
 
-// Unseal replaces tokens by their secrets; other text stays as it is.
+// Unseal replaces tokens with their secrets, and leaves other text unchanged.
 func (s *Sealer) Unseal(text []byte) []byte {
 	if s == nil || !bytes.Contains(text, []byte(mark)) {
 		return text

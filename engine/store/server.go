@@ -18,8 +18,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Server is what a Redis reports about itself. A field that it does not report is empty, -1 or
-// zero.
+// Server is what a Redis reports about itself. A field that it does not report is empty, -1 or zero.
 type Server struct {
 	Version string
 	Mode    string // standalone, cluster or sentinel
@@ -30,7 +29,7 @@ type Server struct {
 	Master   string // of a replica: its host:port
 	Replicas int64  // that are connected
 	Guarded  int64  // minimum number of replicas for it to accept writes
-	Loading  string // yes while it reads its data
+	Loading  string // yes while it loads its data
 
 	AppendOnly string // off, or the fsync policy: always, everysec, no; on if that is unknown
 	Saves      string // the setting save: when it takes snapshots; "off" if never
@@ -45,16 +44,16 @@ type Server struct {
 	Clients, MostClients int64
 }
 
-// Evicts reports whether it may evict keys without an expiry, as all of ours are.
+// Evicts reports whether Redis may evict keys without an expiry, as all of flunq's are.
 func (s Server) Evicts() bool { return strings.HasPrefix(s.Policy, "allkeys-") }
 
-// settings are the settings to read with CONFIG GET, which may be forbidden.
+// settings returns the settings to read with CONFIG GET, which may be forbidden.
 func settings() []string {
 	return []string{"appendfsync", "save", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "maxclients"}
 }
 
-// Server reads what Redis reports about itself; on a cluster, one of the masters. Forbidden settings
-// are no error.
+// Server reads what Redis reports about itself; on a cluster, what one of the masters reports.
+// Forbidden settings are not an error.
 func (s *Store) Server(ctx context.Context) (Server, error) {
 	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, s.ClockKey())
 	if err != nil {
@@ -70,7 +69,7 @@ func serverOf(ctx context.Context, node wire.Redis) (Server, error) {
 	for _, name := range settings() {
 		replies[name] = pipe.ConfigGet(ctx, name)
 	}
-	_, _ = pipe.Exec(ctx) // what was refused is unknown
+	_, _ = pipe.Exec(ctx) // fields of rejected commands are unknown
 	for _, err := range []error{info.Err(), clock.Err()} {
 		if _, refused := errors.AsType[redis.Error](err); err != nil && !refused {
 			return Server{}, Failed("ask about the server", err)
@@ -90,7 +89,7 @@ func serverOf(ctx context.Context, node wire.Redis) (Server, error) {
 	return v, nil
 }
 
-// ReadServer reads the reply to INFO, of any version, and the known settings.
+// ReadServer parses the reply to INFO, of any version, and the known settings.
 func ReadServer(info string, config map[string]string) Server {
 	t := reported{}
 	for line := range strings.Lines(info) {
@@ -180,8 +179,8 @@ func (r reported) persistence(v *Server) {
 	}
 }
 
-// SnapshotInterval returns the longest time between two snapshots while data changes; false if
-// there are none, or if it is unknown.
+// SnapshotInterval returns the longest time between two snapshots while data changes; false if there
+// are no snapshots or the interval is unknown.
 func (s Server) SnapshotInterval() (time.Duration, bool) {
 	longest := time.Duration(0)
 	words := strings.Fields(s.Saves)
@@ -194,9 +193,9 @@ func (s Server) SnapshotInterval() (time.Duration, bool) {
 }
 
 // ConfirmWrites makes a client of Dial wait until writes have reached replicas, so that a failover
-// cannot lose them; with wire.AllReplicas all that are connected. A write that has not after
-// confirmTime has failed with wire.ErrUnconfirmed, which is temporary: the services try again and
-// find what was done. It is to be called before the client is used.
+// cannot lose them; with wire.AllReplicas, all that are connected. A write that takes longer than
+// confirmTime fails with wire.ErrUnconfirmed, which is temporary: the services retry and find what
+// was done. Call it before using the client.
 func ConfirmWrites(rdb wire.Redis, replicas int) {
 	if replicas != 0 {
 		wire.Confirm(rdb, &wire.Confirmation{Replicas: replicas, Patience: confirmTime, Needed: writes})
@@ -206,7 +205,7 @@ func ConfirmWrites(rdb wire.Redis, replicas int) {
 // confirmTime is how long a write may take to reach the replicas.
 const confirmTime = time.Second
 
-// writes reports whether a command is one by which the state of executions, or of timers, changes.
+// writes reports whether a command changes the state of executions or timers.
 func writes(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "xadd":
@@ -222,10 +221,10 @@ func writes(cmd redis.Cmder) bool {
 	}
 }
 
-// CheckServer returns an error, with the remedy, if the services cannot work on this Redis: if
-// it is part of a cluster and the client does not know, is a sentinel, or may evict keys, so that
-// timers and histories would vanish silently. What Redis does not report passes. On a cluster it
-// checks each master.
+// CheckServer returns an error, with the remedy, if the services cannot work on this Redis: it
+// belongs to a cluster although the client is not a cluster client, is a Sentinel, or may evict keys,
+// so that timers and histories would vanish silently. It ignores what Redis does not report. On a
+// cluster it checks each master.
 func (s *Store) CheckServer(ctx context.Context) error {
 	return wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
 		v, err := serverOf(ctx, node)
@@ -246,7 +245,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	})
 }
 
-// NoEviction says how to make Redis refuse writes instead of evicting keys.
+// NoEviction says how to make Redis reject writes instead of evicting keys.
 const NoEviction = "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +
 	"where a provider runs it, set maxmemory-policy there"
 
@@ -276,15 +275,15 @@ var (
 	errNoCluster   = errors.New("this Redis is not part of a Redis Cluster: write redis://host:port")
 )
 
-// check returns an error if Redis does not answer, or is a cluster although the client is not made
-// for one, or the other way round.
+// check returns an error if Redis does not answer, or is a cluster node although the client is not a
+// cluster client, or vice versa.
 func check(ctx context.Context, rdb wire.Redis) error {
 	if wire.Clustered(rdb) {
 		err := rdb.ClusterInfo(ctx).Err()
 		if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
 			return errNoCluster
 		}
-		return err //nolint:wrapcheck // Dial says of which Redis
+		return err //nolint:wrapcheck // Dial adds the address
 	}
 	pipe := rdb.Pipeline()
 	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "cluster")
@@ -295,11 +294,11 @@ func check(ctx context.Context, rdb wire.Redis) error {
 	case ping.Err() == nil && info.Err() != nil:
 		return nil //nolint:nilerr // not every user may ask for this information
 	default:
-		return err //nolint:wrapcheck // Dial says of which Redis
+		return err //nolint:wrapcheck // Dial adds the address
 	}
 }
 
-// CheckAddress returns an error if Dial cannot read an address.
+// CheckAddress returns an error if Dial cannot parse an address.
 func CheckAddress(address string) error {
 	rdb, err := client(address)
 	if err != nil {
@@ -401,7 +400,7 @@ func credentials(text string) (user, password string, err error) {
 	return user, password, errors.Join(errName, errPassword)
 }
 
-// addPort adds a port to the hosts that have none.
+// addPort adds a port to hosts without one.
 func addPort(hosts []string, port string) {
 	for i, host := range hosts {
 		if _, _, err := net.SplitHostPort(host); err != nil {
@@ -412,12 +411,12 @@ func addPort(hosts []string, port string) {
 
 const clusterSuffix = "-cluster"
 
-// Times of a client of a cluster, which never blocks in a read. They bound how long a node that is
-// gone holds up the others.
+// Times of a cluster client, which never blocks in a read. They bound how long a lost node delays
+// commands to the others.
 const (
 	clusterDial   = time.Second
 	clusterAnswer = 5 * time.Second
-	clusterReload = 500 * time.Millisecond // after which it asks which node has what
+	clusterReload = 500 * time.Millisecond // interval at which it asks which node has which slots
 )
 
 // clusterOptions returns the options of a client of a Redis Cluster.
@@ -453,7 +452,7 @@ func clusterOptions(address string) (*redis.ClusterOptions, error) {
 	return opts, nil
 }
 
-// cutLast cuts a text at the last separator; without one, all of it is after.
+// cutLast cuts text around the last mark; without a mark, all of it is after.
 func cutLast(text, mark string) (before, after string, found bool) {
 	if at := strings.LastIndex(text, mark); at >= 0 {
 		return text[:at], text[at+len(mark):], true
@@ -461,12 +460,12 @@ func cutLast(text, mark string) (before, after string, found bool) {
 	return "", text, false
 }
 
-// connections is the maximum number of connections: more than a process has service
-// instances, each of which may block in a read.
+// connections is the maximum number of connections. It exceeds the number of service instances of a
+// process, each of which may block in a read.
 const connections = 1024
 
-// Unavailable reports whether an error means that Redis is unavailable at the moment: nothing
-// answers at its address, or it is still starting. A wrong password is not such an error.
+// Unavailable reports whether an error means that Redis is currently unavailable: nothing answers at
+// its address, or it is still starting. A wrong password is not such an error.
 func Unavailable(err error) bool {
 	if !errors.Is(err, ErrUnreachable) {
 		return Temporary(err)
@@ -503,7 +502,7 @@ func Redacted(address string) string {
 	return scheme + "://" + rest
 }
 
-// temporary are the errors of a Redis that will recover: it loads its data, follows another
+// temporary reports errors of a Redis that will recover: it is loading its data, follows another
 // master, is full, or has lost its replicas.
 func temporary(err error) bool {
 	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsOOMError(err) ||

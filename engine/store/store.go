@@ -1,6 +1,6 @@
 // Package store keeps executions, their histories and definitions in Redis. Each change of an
-// execution is one script, so it happens completely or not at all. Keys names every key,
-// including those of the packages built on this one: stream, timers and inspect.
+// execution is one script, so it happens completely or not at all. Keys names every key, including
+// those of the packages built on this one: stream, timers and inspect.
 package store
 
 import (
@@ -24,7 +24,7 @@ var (
 	ErrUnreachable = errors.New("redis cannot be reached")
 )
 
-// Store reads and writes what the services share on one Redis.
+// Store reads and writes the data that the services share on one Redis.
 type Store struct {
 	Codec
 
@@ -37,13 +37,13 @@ type Store struct {
 // Options of a Store.
 type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant, as they always do on a Redis Cluster
-	Secrets map[string]any // sealed wherever they occur in what is written
+	Secrets map[string]any // sealed in everything that is written
 
 	// Memory holds reusable buffers; nil: the Store's own.
 	Memory *wire.Memory
 
-	// Block is the longest time that a read blocks, whatever the caller asks for; 0 is 5 s,
-	// which suits clients of Dial.
+	// Block is the longest time that a read blocks, whatever the caller asks for; 0 means 5 s, which
+	// suits clients of Dial.
 	Block time.Duration
 }
 
@@ -94,10 +94,9 @@ func Temporary(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// permanent reports whether an error of Redis will recur: a key has the wrong type, a command
-// has keys of several slots of a cluster, or the Redis is a node of a cluster although the client
-// does not know it. Unknown errors count as temporary, since messages given
-// up in an outage would be lost.
+// permanent reports whether an error of Redis will recur: a key has the wrong type, a command has
+// keys of several slots of a cluster, or Redis is a cluster node although the client is not a cluster
+// client. Unknown errors count as temporary, since messages given up in an outage would be lost.
 func permanent(err error) bool {
 	if temporary(err) {
 		return false
@@ -108,12 +107,12 @@ func permanent(err error) bool {
 }
 
 // Now returns Redis' time, which all services share. On a cluster it is that of one of the masters;
-// what happens to a tenant has the time of NowOf.
+// for what happens to a tenant, use NowOf.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return s.timeAt(ctx, s.keys.Processes())
 }
 
-// NowOf returns the time of the Redis that has a tenant.
+// NowOf returns the time of the Redis node that holds a tenant.
 func (s *Store) NowOf(ctx context.Context, tenant string) (time.Time, error) {
 	return s.timeAt(ctx, s.TenantKeys(tenant).Stream)
 }

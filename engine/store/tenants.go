@@ -20,19 +20,19 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return CheckTenant(name) != nil }), nil
 }
 
-// TenantCount returns about how many registered tenants there are. It changes with each new one.
+// TenantCount returns the approximate number of registered tenants. It changes with each new one.
 func (s *Store) TenantCount(ctx context.Context) (int64, error) {
 	n, err := s.rdb.SCard(ctx, s.keys.Tenants()).Result()
 	return n, Failed("count the tenants", err)
 }
 
-// FindTenants scans all keys for streams of tenants. It also finds tenants that are not
-// registered: producers need not do so.
+// FindTenants scans all keys for streams of tenants. It also finds unregistered tenants, since
+// producers need not register them.
 func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
 	return s.TenantsWith(ctx, s.keys.Stream)
 }
 
-// TenantsWith scans all keys for the tenants that have a stream of one kind, which key names.
+// TenantsWith scans all keys for the tenants that have a stream of one kind, whose key is key(tenant).
 func (s *Store) TenantsWith(ctx context.Context, key func(tenant string) string) ([]string, error) {
 	before, after, _ := strings.Cut(key("*"), "*")
 	streams, _, err := s.FindStreams(ctx, before+"*"+after, math.MaxInt)
@@ -59,9 +59,9 @@ func (s *Store) AddTenant(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// RemoveTenant removes all keys of a tenant except its timers. These must be removed before,
-// since a timer that fires writes to the stream. No process may work for the tenant any more:
-// what it writes meanwhile may stay.
+// RemoveTenant removes all keys of a tenant except its timers. Remove these first, since a timer that
+// fires writes to the stream. No process may serve the tenant any more: anything that it writes in
+// the meantime may stay.
 func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
-// LeftOf returns the keys of a tenant that exist, at most a few, and how many there are.
+// LeftOf returns the number of a tenant's keys that exist, and at most a few of them.
 func (s *Store) LeftOf(ctx context.Context, tenant string) (some []string, n int, err error) {
 	const few = 3
 	if err := CheckTenant(tenant); err != nil {
@@ -110,7 +110,7 @@ func (s *Store) Members(ctx context.Context, key string) (all []string, err erro
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var page []string
 		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was for
+			return nil, err //nolint:wrapcheck // the caller adds what it was for
 		}
 		all = append(all, page...)
 	}
@@ -123,11 +123,12 @@ func compacted(in []string) []string {
 	return slices.Compact(in)
 }
 
-// ScanCount is about how many keys, or members of a key, Redis examines in one step of a scan.
+// ScanCount is the approximate number of keys, or members of a key, that Redis examines in one step of
+// a scan.
 const ScanCount = 1000
 
-// FindStreams returns the streams whose names match a pattern, sorted, in at most looks steps
-// of a scan; complete reports whether that was enough.
+// FindStreams returns the streams whose names match a pattern, sorted, in at most looks steps of a
+// scan; complete reports whether that was enough.
 func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
 	seen := map[string]bool{}
 	complete, err = s.EachKey(ctx, pattern, "stream", looks, func(keys []string) error {
@@ -143,7 +144,7 @@ func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (fou
 }
 
 // EachKey scans the keys of one type whose names match a pattern, on all masters of a cluster, in at
-// most looks steps, and calls do with each page. A key may come twice. complete reports whether it
+// most looks steps, and calls do with each page. It may pass a key twice. complete reports whether it
 // has scanned all of them.
 func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do func(keys []string) error) (complete bool, err error) {
 	complete = true
@@ -156,7 +157,7 @@ func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do
 			var keys []string
 			var err error
 			if keys, cursor, err = master.ScanType(ctx, cursor, pattern, ScanCount, kind).Result(); err != nil {
-				return err //nolint:wrapcheck // the caller says what it was for
+				return err //nolint:wrapcheck // the caller adds what it was for
 			}
 			if err := do(keys); err != nil {
 				return err

@@ -54,7 +54,7 @@ type Group struct {
 	Delivered string // id of the last entry delivered to a consumer
 	Consumers []Consumer
 	Pending   int64    // entries read and not acknowledged
-	Lag       int64    // entries not read yet; if Redis does not know, at most 1000 are counted
+	Lag       int64    // entries not read yet; if Redis does not report it, at most 1000 are counted
 	Oldest    Delivery // the first pending entry
 }
 

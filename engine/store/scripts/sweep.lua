@@ -4,7 +4,7 @@
 -- ARGV[1]  group
 -- ARGV[2]  idle time in milliseconds
 --
--- Returns how many were removed.
+-- Returns the number of removed consumers.
 
 local stream = KEYS[1]
 local group, idle = ARGV[1], tonumber(ARGV[2])

@@ -1,5 +1,5 @@
 -- Delivers operators' commands to a consumer ahead of the entries that precede them in the stream.
--- The group reads them again when it reaches them; they have no effect then.
+-- The group reads them again when it reaches them, without effect.
 --
 -- Only commands to executions that have begun are delivered. Others stay in the list: the start
 -- of their execution comes first.
@@ -8,9 +8,9 @@
 -- KEYS[2]  commands that workers may not have read: "<entry id> <execution>", by the time of the entry
 -- ARGV[1]  group
 -- ARGV[2]  consumer
--- ARGV[3]  what the keys of executions begin with
--- ARGV[4]  how many commands to deliver
--- ARGV[5]  how many commands to look at
+-- ARGV[3]  prefix of the keys of executions
+-- ARGV[4]  maximum number of commands to deliver
+-- ARGV[5]  maximum number of commands to examine
 --
 -- Returns the entries as claim.lua does.
 

@@ -17,7 +17,7 @@ local function forget(keys, forgotten, identity, order)
   end
 end
 
--- settle forgets a timer that has fired or was cancelled, if it is the current timer of its key.
+-- settle forgets a timer that has fired or was cancelled if it is the current timer of its key.
 local function settle(keys, forgotten, identity, member)
   local kept = identity ~= '' and redis.call('HGET', keys, identity)
   if kept and string.sub(kept, 42) == member then forget(keys, forgotten, identity, string.sub(kept, 1, 40)) end

@@ -1,10 +1,10 @@
--- Reads a page of timers after a position, or before it, even if the timer of that position is
--- gone: binary search among the timers of its score then finds the place.
+-- Reads a page of timers after or before a position, even if the timer at that position is gone: the
+-- place is then found by binary search among the timers with its score.
 --
 -- KEYS[1]  timers
 -- ARGV[1]  score of the position
 -- ARGV[2]  member of the position
--- ARGV[3]  how many timers
+-- ARGV[3]  maximum number of timers
 -- ARGV[4]  'on' to read after the position, 'back' to read before it
 --
 -- Returns members and scores, in the order of the timers.
@@ -12,7 +12,7 @@
 local timers = KEYS[1]
 local score, member, count, onward = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == 'on'
 
--- Compares byte by byte, as Redis does; Lua's < depends on the locale.
+-- before compares byte by byte, as Redis does; Lua's < depends on the locale.
 local function before(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)

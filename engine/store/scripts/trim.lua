@@ -1,8 +1,8 @@
 -- Trims a stream: removes entries that are old enough and that every group has acknowledged, but
--- keeps a minimum for other readers. The last entry that the slowest group has read stays, too.
+-- keeps a minimum for other readers. The last entry that the slowest group has read also stays.
 --
 -- KEYS[1]   stream of the tenant
--- ARGV[1]   how many entries to keep at least
+-- ARGV[1]   minimum number of entries to keep
 -- ARGV[2]   age in milliseconds below which entries stay
 -- ARGV[3…]  groups without which nothing is removed
 --

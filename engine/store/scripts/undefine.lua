@@ -1,14 +1,14 @@
--- Removes a version of a definition, unless it or the latest version has changed; and texts that no
+-- Removes a version of a definition, unless it or the latest version has changed, and sources that no
 -- version has.
 --
 -- KEYS[1]   hash of the definition
 -- KEYS[2]   set of the tenant's workflows
 -- ARGV[1]   id of the workflow
--- ARGV[2]   the version, '' to remove texts only
--- ARGV[3]   the expected hash of its text
+-- ARGV[2]   the version, '' to remove sources only
+-- ARGV[3]   the expected hash of its source
 -- ARGV[4]   the expected latest version
--- ARGV[5]   the latest version afterwards, '' if no version is left
--- ARGV[6…]  hashes of the texts to remove
+-- ARGV[5]   the latest version afterwards, '' if none is left
+-- ARGV[6…]  hashes of the sources to remove
 --
 -- Returns 1 if it was removed, 0 if something has changed.
 

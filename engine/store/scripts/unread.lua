@@ -1,8 +1,8 @@
 -- A group need not read events that it ignores: if it has read all earlier entries, its position
--- moves past them. Without this the timer service reads the events that it publishes, and Redis and
--- flunq spend 1.4 times as much CPU on a fired timer (testdata/figures.md).
+-- advances past them. Without this, the timer service would read the events that it publishes, and
+-- Redis and flunq would spend 1.4 times as much CPU on a fired timer (testdata/figures.md).
 --
--- position returns the position of a group that has read everything, advance moves it.
+-- position returns the position of a group that has read everything; advance moves it.
 local function position(stream, name)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups['err'] then return end

@@ -1,6 +1,6 @@
--- Carries out one command even if Redis is full.
+-- Runs one command even if Redis is full.
 --
--- KEYS[1]   the key of the command
+-- KEYS[1]   key of the command
 -- ARGV[1]   the command
 -- ARGV[2…]  its arguments after the key
 --

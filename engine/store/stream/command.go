@@ -14,12 +14,12 @@ import (
 var takeCommandsScript = scripts.New("even_if_full", "stream_info", "take_commands")
 
 const (
-	commandsTaken    = 100 // of one tenant at once
+	commandsTaken    = 100 // maximum for one tenant per call
 	commandsExamined = 1000
 )
 
-// TakeCommands delivers to the reader the operators' commands that wait behind other entries in
-// the streams of tenants. They become pending for the reader like messages that it has read.
+// TakeCommands delivers to the reader the operators' commands that are queued behind other entries
+// in the streams of tenants. They become pending for the reader like messages that it has read.
 func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (out []store.Message, err error) {
 	tenants, err = s.withCommands(ctx, tenants)
 	if err != nil || len(tenants) == 0 {

@@ -26,7 +26,7 @@ type DeadLetter struct {
 
 	Event  event.Event // as far as it is readable
 	Fields []string    // field names and values of the dead-lettered entry
-	Timer  string      // for a timer that could not fire: its text, instead of Event and Fields
+	Timer  string      // for a timer that could not fire: its member, instead of Event and Fields
 	Err    error       // why it cannot be replayed; nil if it can
 
 	Reason, Service           string
@@ -36,7 +36,7 @@ type DeadLetter struct {
 	FirstFailure, LastFailure time.Time
 }
 
-// deadLetterFields are the fields that a dead letter has besides those of the original.
+// deadLetterFields are the fields that a dead letter has besides those of the original entry.
 func deadLetterFields() []string {
 	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
 }
@@ -45,17 +45,16 @@ func deadLetterFields() []string {
 // arguments of a command.
 const maxReplayed = 3900
 
-// DeadLetterQuery selects the dead letters of a tenant, or of a stream that OtherStreams has
-// found.
+// DeadLetterQuery selects the dead letters of a tenant, or of a stream that OtherStreams found.
 type DeadLetterQuery struct {
 	store.Range
 
 	Tenant, Stream string
 }
 
-// DeadLetters reads a page of dead letters, newest first. The page may have fewer than Count,
-// because other events of the stream are left out. next is the id at which the next page begins,
-// "" at the end.
+// DeadLetters reads a page of dead letters, newest first. The page may have fewer than Count, because
+// other events of the stream are left out. next is the id at which the next page begins, "" at the
+// end.
 func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
@@ -98,8 +97,8 @@ func (s Streams) FindDeadLetter(ctx context.Context, tenant, stream, id string) 
 	return deadLetters[0], nil
 }
 
-// deadLetterOf separates the original event from the fields that the dead letter adds. An event
-// may have attributes of the same names: these come first.
+// deadLetterOf separates the original event from the fields that the dead letter adds. If the event
+// has attributes with the same names, these come first.
 func (s Streams) deadLetterOf(e store.Entry) (DeadLetter, bool) {
 	own, names := map[string]string{}, deadLetterFields()
 	var fields []string
@@ -131,7 +130,7 @@ func (s Streams) deadLetterOf(e store.Entry) (DeadLetter, bool) {
 
 // read decodes the original event from its fields.
 func (l *DeadLetter) read(s *store.Store) {
-	// An unreadable event is why it was dead-lettered, so its error is known already.
+	// An unreadable event was dead-lettered because of the error, so it is known already.
 	l.Event, _ = s.Decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
@@ -140,9 +139,9 @@ func (l *DeadLetter) read(s *store.Store) {
 	}
 }
 
-// Replay publishes the event of a dead letter again, byte for byte and with the count of
-// its replays, or sets its timer again, and deletes the dead letter. It happens once, even if
-// several callers try; Replay reports false if the dead letter is gone.
+// Replay publishes the event of a dead letter again, byte for byte and with the number of its
+// replays, or sets its timer again, and deletes the dead letter. It does so once, even if several
+// callers try; it returns false if the dead letter is gone.
 func (s Streams) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	if l.Err != nil {
 		return false, fmt.Errorf("dead letter %s cannot be replayed: %w", l.ID, l.Err)
@@ -177,8 +176,8 @@ func (s Streams) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, erro
 	return n, nil
 }
 
-// DeadLetter moves a message to the dead letters and publishes events about it. It reports
-// false, and does nothing, if the message is not the consumer's any more.
+// DeadLetter moves a message to the dead letters and publishes events about it. It does nothing and
+// returns false if the consumer no longer owns the message.
 func (s Streams) DeadLetter(ctx context.Context, m store.Message, d event.Dead, publish []event.Event) (mine bool, err error) {
 	now, err := s.store.NowOf(ctx, m.Tenant)
 	if err != nil {

@@ -19,9 +19,9 @@ var (
 	receiveScript = scripts.New("receive")
 )
 
-// Own makes a process the bridge of tenants for a lease, and returns those of which it is now:
-// others belong to other processes. A lease of 0 gives them up. It only saves work: what a bridge
-// does is right whatever others do.
+// Own makes a process the bridge of tenants for a lease, and returns the tenants that it now owns;
+// the others belong to other processes. A lease of 0 gives them up. Ownership only saves work: a
+// bridge is correct whatever other processes do.
 func (s Streams) Own(ctx context.Context, tenants []string, process string, lease time.Duration) ([]string, error) {
 	byKey := map[string]string{}
 	keys := make([]string, len(tenants))
@@ -52,11 +52,11 @@ func (s Streams) FirstPending(ctx context.Context, group string, tenants []strin
 	for i, tenant := range tenants {
 		replies[i] = pipe.XPending(ctx, s.keys.Stream(tenant), group)
 	}
-	_, _ = pipe.Exec(ctx) // each reply has its error
+	_, _ = pipe.Exec(ctx) // each reply has its own error
 	for i, reply := range replies {
 		pending, err := reply.Result()
 		if redis.HasErrorPrefix(err, "NOGROUP") {
-			continue // the next read makes the group
+			continue // the next read creates the group
 		}
 		if err != nil {
 			return nil, store.Failed("read the pending entries", err)
@@ -66,24 +66,24 @@ func (s Streams) FirstPending(ctx context.Context, group string, tenants []strin
 	return out, nil
 }
 
-// ReadPending returns the first entries of a tenant that the reader's group has read and not
-// acknowledged, whoever has read them, up to count.
+// ReadPending returns up to count of the first entries of a tenant that the reader's group has read
+// and not acknowledged, whichever consumer has read them.
 func (s Streams) ReadPending(ctx context.Context, r Reader, tenant string, count int, now time.Time) ([]store.Message, error) {
 	return s.claim(ctx, r, claim{tenant: tenant, first: "-", count: count}, now)
 }
 
-// Taken is a record of a broker that a tenant takes.
+// Taken is a record of a broker for a tenant to take.
 type Taken struct {
-	Partition string // of which topic, too
+	Partition string // includes the topic
 	Log       string // identifies the topic, in case it is deleted and created again
 	Offset    int64
-	Fields    []string // of its entry; none: only the position moves
-	Dead      bool     // it goes to the dead letters
+	Fields    []string // of its entry; empty: only advance the position
+	Dead      bool     // append it to the dead letters
 }
 
-// Take appends records to a tenant's stream, or to its dead letters, each exactly once, whatever
-// happens and whoever repeats the call. It reports for each whether it was the first time. The
-// records of a partition must be in order. After an error the caller repeats the call.
+// Take appends records to a tenant's stream, or to its dead letters, each exactly once even if calls
+// are repeated. It reports for each whether this was the first time. The records of a partition must
+// be in order. After an error the caller repeats the call.
 func (s Streams) Take(ctx context.Context, tenant string, records []Taken) ([]bool, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err

@@ -81,14 +81,14 @@ func (s Streams) MarkIsolated(ctx context.Context, m store.Message) error {
 	return store.Failed("mark a poison candidate", err)
 }
 
-// Renew resets the idle time of messages, which keeps other consumers from claiming them for
-// another lease. It returns the messages that the consumer has lost: another consumer has claimed
-// them, or they were acknowledged.
+// Renew resets the idle time of messages, which keeps other consumers from claiming them for another
+// lease. It returns the messages that the consumer has lost: another consumer has claimed them, or
+// they were acknowledged.
 func (s Streams) Renew(ctx context.Context, msgs ...store.Message) (lost []store.Message, err error) {
 	return s.setIdle(ctx, 0, msgs)
 }
 
-// Release hands messages back: any consumer of the group may claim them at once.
+// Release hands messages back: any consumer of the group may claim them immediately.
 func (s Streams) Release(ctx context.Context, msgs ...store.Message) error {
 	_, err := s.setIdle(ctx, ReleasedIdle, msgs)
 	return err
@@ -161,7 +161,7 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 	return out, wake, errors.Join(errs...)
 }
 
-// tenantsAtOnce is how many tenants one round trip covers.
+// tenantsAtOnce is the number of tenants covered by one round trip.
 const tenantsAtOnce = 100
 
 // pendingPage is an XPENDING of the first pending entries of a stream.
@@ -170,7 +170,7 @@ type pendingPage struct {
 	entries *redis.XPendingExtCmd
 }
 
-// pendingPageSize is how many pending entries of a stream one page has.
+// pendingPageSize is the number of pending entries in one page.
 const pendingPageSize = 100
 
 // pending reads the first pending entries of some tenants. firstAbandoned reports the error of a
@@ -207,7 +207,7 @@ func (s Streams) firstAbandoned(ctx context.Context, w pendingPage, lease time.D
 	if len(entries) < pendingPageSize {
 		return "", oldest, nil
 	}
-	// All entries of this page are being handled. Redis searches the rest.
+	// All entries of this page are being handled. Let Redis search the rest.
 	w.args.Idle, w.args.Count = lease, 1
 	if entries, err = s.rdb.XPendingExt(ctx, &w.args).Result(); err != nil || len(entries) == 0 {
 		return "", oldest, store.Failed("read the pending entries", err)
@@ -269,8 +269,8 @@ func (s Streams) forgetCrash(ctx context.Context, tenant, key, name string) erro
 	return err //nolint:wrapcheck // forgetCrashes says what was being done
 }
 
-// Retry postpones a message: after delay it is delivered again, as an event with the same id. It
-// reports false, and does nothing, if the message is no longer the consumer's.
+// Retry postpones a message: after delay it is delivered again, as an event with the same id. It does
+// nothing and returns false if the consumer no longer owns the message.
 func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration) (mine bool, err error) {
 	now, err := s.store.NowOf(ctx, m.Tenant)
 	if err != nil {
@@ -299,9 +299,9 @@ const (
 	maxData    = 1 << 20
 )
 
-// Replies answers messages of one tenant that were delivered to one consumer, and reports for
-// each whether it was answered. A message that the consumer no longer owns is not. After an error
-// the caller may repeat the call: no message is answered twice.
+// Replies answers messages of one tenant that were delivered to one consumer, and reports which were
+// answered. Messages that the consumer no longer owns are not. After an error the caller may repeat
+// the call: no message is answered twice.
 func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) {
 	given := make([]bool, len(answers))
 	for from := 0; from < len(answers); {
@@ -349,7 +349,7 @@ func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) er
 	return nil
 }
 
-// AcknowledgeOwned acknowledges a message if the consumer still owns it. Another consumer that has
+// AcknowledgeOwned acknowledges a message if the consumer still owns it: another consumer that has
 // claimed it may still have to handle it.
 func (s Streams) AcknowledgeOwned(ctx context.Context, m store.Message) error {
 	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()

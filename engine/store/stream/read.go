@@ -44,8 +44,8 @@ func (r *reading) acknowledge(ctx context.Context) {
 	}
 }
 
-// readGroup adds an XREADGROUP of up to count entries of the stream of each tenant. It waits up to
-// block for the first entry.
+// readGroup adds an XREADGROUP of up to count entries of each tenant's stream. It waits up to block
+// for the first entry.
 func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, block time.Duration, tenants []string) redis.Cmder {
 	r.trip.Arg("xreadgroup", "group", &r.reader.Group, &r.reader.Consumer, "count", count)
 	if block > 0 {
@@ -135,8 +135,8 @@ func (o *streamsOf) tenant(name []byte) string {
 	return ""
 }
 
-// Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. Messages
-// that are no longer in the stream are returned in handled.
+// Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. It returns
+// messages that are no longer in the stream in handled.
 func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (msgs, left []store.Message, handled []Handled, now time.Time, err error) {
 	if len(omitted) == 0 {
 		return nil, nil, nil, now, nil
@@ -160,7 +160,7 @@ func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (m
 	return msgs, omitted, handled, now, nil
 }
 
-// loadInto reads one omitted message, and returns the length of its entry; 0 if it is gone.
+// loadInto reads one omitted message and returns the length of its entry, or 0 if it is gone.
 func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now time.Time) (int, error) {
 	buffer := s.rdb.Buffer()
 	defer s.rdb.Return(buffer)

@@ -13,33 +13,33 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// On a Redis Cluster one command can only read streams of one slot, so no read can block for all
-// tenants. A reader reads each tenant by itself, all of one node in one round trip, and leaves out
-// the quiet ones: a wire.Bell tells when something is written for them. The readers of a group in a
-// process share what they know, and no two of them read a tenant at the same time.
+// On a Redis Cluster one command can read only streams of one slot, so no read can block for all
+// tenants. A reader reads each tenant separately, all tenants of one node in one round trip, and
+// leaves out the quiet ones: a wire.Bell reports when something is written for them. The readers of a
+// group in a process share what they know, and no two of them read a tenant at the same time.
 
-// quiet holds the tenants of which a group has read all there is.
+// quiet tracks the tenants whose streams a group has read completely.
 type quiet struct {
 	mu      sync.Mutex
-	stamps  map[string]uint64 // of the bell when the stream was found empty, by tenant
-	reading map[string]bool   // tenants that a reader reads right now
-	all     time.Time         // when all tenants were read last, by Redis' clock
+	stamps  map[string]uint64 // stamp of the bell when the stream was found empty, by tenant
+	reading map[string]bool   // tenants that a reader is reading
+	all     time.Time         // when all tenants were last read, by Redis' clock
 	now     time.Time         // when any were
 }
 
 const (
 	pollTime = 20 * time.Millisecond // between reads of tenants for which no bell rings
-	pollAll  = time.Second           // after which quiet tenants are read too, since a bell may fail
+	pollAll  = time.Second           // between reads of quiet tenants, since a bell may fail
 )
 
-// quietOf returns what the readers of a group share. One that does not skip quiet tenants has nothing
-// to go by: it reads all.
+// quietOf returns the state that the readers of a group share. A reader that does not skip quiet
+// tenants gets an empty state and reads all tenants.
 func quietOf(bell *wire.Bell, r *Reader) *quiet {
 	own := &quiet{stamps: map[string]uint64{}, reading: map[string]bool{}}
 	if bell == nil || !r.SkipQuiet {
 		return own
 	}
-	shared, _ := bell.Shared("quiet "+r.Group, func() any { return own }).(*quiet) // nothing else has this name
+	shared, _ := bell.Shared("quiet "+r.Group, func() any { return own }).(*quiet) // nothing else uses this name
 	return shared
 }
 
@@ -67,7 +67,7 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 		due, all := q.take(r.Tenants, s.stamps(bell, r.Tenants), at)
 		if len(due) > 0 || len(r.Handled) > 0 || over {
 			stamps := s.stamps(bell, due)
-			if !over { // what is written from now on rings, so it is not missed
+			if !over { // anything written from now on rings the bell, so it is not missed
 				stamps = s.watch(ctx, bell, due, stamps)
 			}
 			got := s.readDue(ctx, r, due, count)
@@ -77,7 +77,7 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 			if got.events > 0 {
 				return got.messages, got.now, nil
 			}
-			if got.made && !made { // a group was removed; it has read nothing now
+			if got.made && !made { // a group was removed and recreated, and has read nothing yet
 				made, r.Handled = true, nil
 				continue
 			}
@@ -93,8 +93,8 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 	}
 }
 
-// rest waits until the bell rings, and reports whether the time for reading is over. If there are
-// loud tenants, for which no bell rings, it only waits for a moment.
+// rest waits until the bell rings, and reports whether the time for reading is over. If some tenants
+// are loud, so that no bell will ring for them, it waits only for a moment.
 func rest(ctx context.Context, rung <-chan struct{}, loud bool, ends <-chan time.Time) (over bool) {
 	var again <-chan time.Time
 	if loud {
@@ -112,7 +112,7 @@ func rest(ctx context.Context, rung <-chan struct{}, loud bool, ends <-chan time
 	return false
 }
 
-// stamps returns what the bell says of the streams of tenants; nil without a bell.
+// stamps returns the bell's stamps of the streams of tenants, or nil without a bell.
 func (s Streams) stamps(bell *wire.Bell, tenants []string) []uint64 {
 	if bell == nil {
 		return nil
@@ -124,7 +124,7 @@ func (s Streams) stamps(bell *wire.Bell, tenants []string) []uint64 {
 	return bell.Stamps(keys)
 }
 
-// watch watches the streams of tenants that are not watched, and returns the stamps of all.
+// watch watches the streams of tenants that are not watched yet, and returns the stamps of all.
 func (s Streams) watch(ctx context.Context, bell *wire.Bell, tenants []string, stamps []uint64) []uint64 {
 	var keys []string
 	for i, stamp := range stamps {
@@ -139,16 +139,16 @@ func (s Streams) watch(ctx context.Context, bell *wire.Bell, tenants []string, s
 	return s.stamps(bell, tenants)
 }
 
-// latest returns when a reader of the group has read last, by Redis' clock.
+// latest returns when any reader of the group last read, by Redis' clock.
 func (q *quiet) latest() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.now
 }
 
-// take returns the tenants to read, which nobody else reads until done is called: all but the quiet
-// ones, and these too now and then. It is at the time, if that is not zero, at least. Without stamps
-// all tenants are to be read.
+// take returns the tenants to read, which no other reader reads until done is called: all but the
+// quiet ones, and from time to time these, too. The current time is at least at, if that is not zero.
+// Without stamps all tenants are read.
 func (q *quiet) take(tenants []string, stamps []uint64, at time.Time) (due []string, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,12 +169,12 @@ func (q *quiet) take(tenants []string, stamps []uint64, at time.Time) (due []str
 	return due, all
 }
 
-// isLoud reports whether there may be something to read for a tenant, whose stamp is given.
+// isLoud reports whether there may be something to read for a tenant with the given stamp.
 func (q *quiet) isLoud(tenant string, stamp uint64) bool {
 	return stamp == 0 || q.stamps[tenant] != stamp
 }
 
-// loud reports whether there is something to read of a tenant that no reader is reading.
+// loud reports whether there is something to read for a tenant that no reader is reading.
 func (q *quiet) loud(tenants []string, stamps []uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -186,8 +186,8 @@ func (q *quiet) loud(tenants []string, stamps []uint64) bool {
 	return false
 }
 
-// done ends what take has begun. The stamps are those from before and after the read. It reports
-// whether other readers have to be woken, because there is more.
+// done ends what take began. before and after are the stamps from before and after the read. It
+// reports whether to wake other readers because there is more to read.
 func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bool) (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,7 +205,7 @@ func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bo
 		if got.drained[tenant] {
 			q.stamps[tenant] = before[i]
 		}
-		// One that cannot be watched is read again after a moment.
+		// A tenant that cannot be watched is read again after a moment.
 		more = more || before[i] != 0 && q.isLoud(tenant, after[i])
 	}
 	return more
@@ -215,14 +215,14 @@ func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bo
 type slotsRead struct {
 	messages []store.Message
 	events   int             // of all types
-	drained  map[string]bool // tenants of which nothing was left
-	made     bool            // a group was made
+	drained  map[string]bool // tenants with nothing left to read
+	made     bool            // a group was created
 	now      time.Time
 	err      error // why some tenants could not be read
 }
 
-// readDue acknowledges handled messages and reads tenants, without blocking. What it finds on one
-// node does not depend on the others.
+// readDue acknowledges handled messages and reads tenants, without blocking. Errors of one node do
+// not affect the others.
 func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count int) (got slotsRead) {
 	r.Tenants, got.drained = tenants, map[string]bool{}
 	q := s.reading(r)
@@ -242,7 +242,7 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 		}
 	}
 	clock := q.trip.TimeOf(ctx, s.store.ClockKey())
-	_ = q.trip.Send(ctx) // each command has its error
+	_ = q.trip.Send(ctx) // each command has its own error
 	got.now = clock.Val().UTC()
 	errs := []error{store.Failed("read the time", clock.Err())}
 	for i, tenant := range tenants {
@@ -273,9 +273,9 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 	return got
 }
 
-// readOne takes what was read of one tenant and returns how many events it was. A group that is gone
-// is made anew. Executions recognise events that they have handled, so that reading from the
-// beginning repeats nothing.
+// readOne takes what was read for one tenant and returns the number of events. It recreates a group
+// that is gone. Executions recognise events that they have handled, so reading from the beginning
+// repeats nothing.
 func (s Streams) readOne(ctx context.Context, q *reading, tenant string, read redis.Cmder, now time.Time) (events int, made bool, err error) {
 	if err := read.Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return 0, false, store.Failed("read the stream of "+tenant, err)

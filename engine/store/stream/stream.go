@@ -1,7 +1,7 @@
-// Package stream reads, claims, acknowledges and renews entries of the tenants' streams for
-// consumer groups, postpones them, trims the streams, and keeps dead letters. An entry stays
-// pending until its group acknowledges it. Its keys are a tenant's stream, its dead letters and
-// the hash of crash counts.
+// Package stream reads, claims, acknowledges and renews entries of the tenants' streams for consumer
+// groups, postpones them, trims the streams, and keeps dead letters. An entry stays pending until its
+// group acknowledges it. Its keys are a tenant's stream, its dead letters and the hash of crash
+// counts.
 package stream
 
 import (
@@ -43,8 +43,8 @@ var (
 	sweepScript       = scripts.New("stream_info", "sweep")
 )
 
-// Groups creates consumer groups on a tenant's stream, by default those of the services. They
-// begin at its first entry. Existing groups stay as they are.
+// Groups creates consumer groups on a tenant's stream, by default those of the services. They begin
+// at its first entry. Existing groups are left unchanged.
 func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) error {
 	if err := store.CheckTenant(tenant); err != nil {
 		return err
@@ -84,15 +84,15 @@ type Reader struct {
 	ReadInfo *ReadInfo
 	// Handled are acknowledged in the same round trip.
 	Handled []Handled
-	// SkipQuiet leaves out tenants of which the group has read everything, until a wire.Bell says that
-	// there is more: a moment after it was written. Only a cluster needs it.
+	// SkipQuiet leaves out tenants whose streams the group has read completely, until a wire.Bell
+	// reports that there is more, a moment after it is written. Only a cluster needs it.
 	SkipQuiet bool
 	// Continuous is set by a reader that reads in a loop from a real connection.
 	Continuous bool
 }
 
-// wants reports whether an entry whose field "type" has a value becomes a message. One without a
-// type does.
+// wants reports whether an entry becomes a message, given its field "type". An entry without a type
+// does.
 func (r *Reader) wants(typ []byte) bool {
 	t := event.TypeOf(typ)
 	return r.Wants == nil || t == "" || r.Wants(t)
@@ -166,7 +166,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	return out, now, store.Failed("read the stream", err)
 }
 
-// readEach reads one tenant after the other, so a broken stream does not block the others. It returns an error only if it has read nothing.
+// readEach reads one tenant after the other, so that a broken stream does not block the others. It returns an error only if it has read nothing.
 func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
@@ -207,8 +207,8 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	return q.out, now, nil
 }
 
-// refused returns why a read was refused. go-redis does not inspect raw replies, so a harmless
-// command makes it see the same error, and drop its connection to a Redis that is no longer the
+// refused returns why a read was rejected. go-redis does not inspect raw replies, so a harmless
+// command makes it see the same error and drop its connection to a Redis that is no longer the
 // master.
 func (s Streams) refused(ctx context.Context, r Reader, text string) error {
 	if !strings.HasPrefix(text, "NOGROUP") {
@@ -232,11 +232,10 @@ func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	return store.Failed("acknowledge", q.trip.Send(ctx))
 }
 
-// Trim shortens the streams of tenants to about keep entries each, and never to fewer. It removes
-// an entry that is older than age by Redis' clock if every group, including those of other
-// programs, has acknowledged it and all entries before it. It removes nothing from a stream that
-// lacks one of groups, by default those of the services. It returns the number of removed
-// entries.
+// Trim shortens the streams of tenants to about keep entries each, and never to fewer. It removes an
+// entry that is older than age by Redis' clock if every group, including those of other programs, has
+// acknowledged it and all entries before it. It removes nothing from a stream that lacks one of the
+// given groups, by default those of the services. It returns the number of removed entries.
 func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
 	if len(groups) == 0 {
 		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
@@ -276,8 +275,8 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string
 	return errors.Join(errs...)
 }
 
-// each runs a script on each key in one round trip, and in a second one if Redis does not know
-// the script yet. It fails only if the script cannot be loaded.
+// each runs a script on each key in one round trip, and in a second one if Redis has not loaded the
+// script yet. It fails only if the script cannot be loaded.
 func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
 	replies := make([]*redis.Cmd, len(keys))
 	for known := false; ; known = true {

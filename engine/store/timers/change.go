@@ -18,8 +18,8 @@ import (
 // operator's name to the history of the timer's execution. An execution that has ended or does
 // not exist gets no entry.
 
-// FireNow fires a timer, due or not. The published event names the operator, and enters the
-// history when the execution handles it. FireNow reports false if the timer is gone.
+// FireNow fires a timer, due or not. The published event names the operator, and enters the history
+// when the execution handles it. FireNow returns false if the timer is gone.
 func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
 	if p.Err != nil {
 		return false, p.Err
@@ -29,8 +29,7 @@ func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error
 	return n == 1, err
 }
 
-// Cancel removes a timer, even if an execution waits for it. It reports false if the timer is
-// gone.
+// Cancel removes a timer, even if an execution waits for it. It returns false if the timer is gone.
 func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) {
 	keys := []string{
 		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
@@ -48,8 +47,8 @@ func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error)
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
-// Move changes the time of a timer and returns the moved timer. For its execution it remains the
-// same timer. Move reports false if the timer is gone.
+// Move changes the time of a timer and returns the moved timer. For its execution it remains the same
+// timer. Move returns false if the timer is gone.
 func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
 	if p.Err != nil {
 		return p, false, p.Err
@@ -70,8 +69,8 @@ func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (
 	return moved, n == 1, store.Failed("move a timer", err)
 }
 
-// movedMember returns the text of a timer with moved_to appended or replaced. The rest of the
-// text stays as it is.
+// movedMember returns the member of a timer with moved_to appended or replaced, and otherwise
+// unchanged.
 func movedMember(text string, to time.Time) string {
 	const name = `,"moved_to":`
 	body := strings.TrimSuffix(strings.TrimSpace(text), "}")
@@ -92,9 +91,8 @@ type Restoration struct {
 func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Requests) == 0 }
 
 // Restore sets the missing timers of an execution, adds it to the missing lists of listeners and
-// sends its lost requests again. It does all of this, or nothing and returns Conflict if the
-// execution has another version than x. It skips timers that are set. Overdue timers fire at
-// once.
+// sends its lost requests again. It does all of this, or nothing and returns Conflict if the version
+// of the execution is not that of x. It skips timers that are set. Overdue timers fire immediately.
 func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, by string) (store.Outcome, error) {
 	if err := store.CheckIDs(x.Tenant, x.ID); err != nil {
 		return store.Conflict, err
@@ -150,14 +148,14 @@ func (ts Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by st
 	})
 }
 
-// entry returns the fields of an operator's entry in a history, as append_entry.lua takes them.
+// entry returns the fields of an operator's history entry, as append_entry.lua reads them.
 func (ts Timers) entry(e event.Event) []any {
 	e.ID, e.Source = e.Execution+"/", OperatorSource
 	return wire.Args(ts.store.Fields(e))[1:] // without the name of the id
 }
 
-// OperatorSource is the source of events that operators make.
+// OperatorSource is the source of operators' events.
 const OperatorSource = "/flunq/cli"
 
-// operator is the name of the operator who changes something.
+// operator returns the name of the operator who changes something.
 func operator(by string) string { return cmp.Or(by, "unknown") }

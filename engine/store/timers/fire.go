@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Due is a timer whose time has come.
+// Due is a timer that is due.
 type Due struct {
 	event.Timer
 	Member      string            // its member in the sorted set
@@ -27,15 +27,15 @@ type Due struct {
 	Now         time.Time         // Redis' time when it was read
 	redelivered map[string]string // of a delivery: the fields of the entry
 	starts      *event.Event      // of a start: the event; a pointer, since there may be many Due and few starts
-	by          string            // the operator who fires it before its time; "" if none does
+	by          string            // the operator who fires it; "" if it fires by itself
 }
 
 // Look is the result of reading the due timers.
 type Look struct {
-	Due  []Due     // longest due first
+	Due  []Due     // those due longest first
 	Next time.Time // when the next timer is due; zero if there is none
 	Now  time.Time // by Redis' clock
-	More bool      // more are due than were asked for
+	More bool      // more are due than were requested
 
 	// Misplaced are timers that precede due ones in the sorted set although they are not due:
 	// another program has given them a score before their fire_at. Their scores here are the
@@ -47,15 +47,14 @@ type Look struct {
 	Group string
 }
 
-// Due returns up to limit timers that are due by Redis' clock, those that have been due for
-// longest first, and when the next one is due; zero if there is none.
+// Due returns up to limit timers that are due by Redis' clock, those that have been due longest first,
+// and when the next one is due; zero if there is none.
 func (ts Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
 	look, err := ts.Look(ctx, tenant, limit)
 	return look.Due, look.Next, look.Now, err
 }
 
-// Look finds up to limit timers that are due by Redis' clock, those that have been due for
-// longest first.
+// Look finds up to limit timers that are due by Redis' clock, those that have been due longest first.
 func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Look{}, err
@@ -69,8 +68,8 @@ func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, erro
 	return l.read(), nil
 }
 
-// LookAtAll is Look for the tenants of a cluster, in one round trip to each node. A look that
-// failed is zero. now is the time that Store.Now returns, zero if it is unknown.
+// LookAtAll is Look for the tenants of a cluster, in one round trip to each node. A look that failed
+// is zero. now is the time that Store.Now would return, zero if it is unknown.
 func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (all []Look, now time.Time) {
 	trip := ts.rdb.Trip()
 	defer trip.End()
@@ -78,7 +77,7 @@ func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (al
 	for i, tenant := range tenants {
 		looks[i] = ts.look(ctx, trip, tenant, limit)
 	}
-	_ = trip.Send(ctx) // each command has its error
+	_ = trip.Send(ctx) // each command has its own error
 	all = make([]Look, len(tenants))
 	for i := range looks {
 		if looks[i].entries.Err() == nil && looks[i].clock.Err() == nil {
@@ -91,15 +90,15 @@ func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (al
 	return all, now
 }
 
-// pendingLook is a look whose commands are on their way.
+// pendingLook is a look whose commands have been queued or sent.
 type pendingLook struct {
-	first   int              // how many of those that have been due for longest are asked for
-	latest  *redis.ZSliceCmd // those that have just become due, the last one first; nil: not asked for
+	first   int              // requested number of those that have been due longest
+	latest  *redis.ZSliceCmd // those that became due most recently, the last one first; nil: not requested
 	entries *redis.ZSliceCmd
 	clock   *redis.TimeCmd
 }
 
-// look queues the commands that read the timers due for longest.
+// look queues the commands that read the timers that have been due longest.
 func (ts Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
 	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &ts.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
 	trip.Add(entries)
@@ -112,8 +111,8 @@ func (ts Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit
 	return l
 }
 
-// lookAround also reads the timers that have become due last. Otherwise these would wait for all
-// others when many are due at once.
+// lookAround also reads the timers that have become due most recently. Otherwise these would wait for
+// all others when many are due at the same time.
 func (ts Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) pendingLook {
 	latest := redis.NewZSliceCmd(ctx, trip.Args(
 		"zrevrangebyscore", &ts.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
@@ -159,7 +158,7 @@ func (l pendingLook) read() Look {
 	return out
 }
 
-// CorrectScores gives timers the scores that they should have. It does not add any that are gone.
+// CorrectScores gives timers their correct scores. It does not add timers that are gone.
 func (ts Timers) CorrectScores(ctx context.Context, tenant string, timers []redis.Z) error {
 	return store.Failed("place timers", ts.rdb.ZAddXX(ctx, ts.store.TenantKeys(tenant).Timers, timers...).Err())
 }
@@ -172,7 +171,7 @@ func earliest(known, at time.Time) time.Time {
 	return known
 }
 
-// addLatest adds the timers that have become due last, unless they precede the first one left out.
+// addLatest adds the timers that became due most recently, unless they precede the first one left out.
 func (l pendingLook) addLatest(out *Look, left redis.Z) {
 	if l.latest == nil {
 		return
@@ -186,7 +185,7 @@ func (l pendingLook) addLatest(out *Look, left redis.Z) {
 
 // precedes reports whether an entry of a sorted set precedes another.
 func precedes(a, b redis.Z) bool {
-	one, _ := a.Member.(string) // go-redis reads nothing else
+	one, _ := a.Member.(string) // go-redis always reads a string
 	other, _ := b.Member.(string)
 	return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(one, other)) < 0
 }
@@ -196,7 +195,7 @@ func (d Due) dueAt() time.Time { return time.UnixMicro(micros(d.Due())).UTC() }
 
 // DueOf decodes an entry of the sorted set that was read at now by Redis' clock.
 func DueOf(entry redis.Z, now time.Time) Due {
-	text, _ := entry.Member.(string) // go-redis reads nothing else
+	text, _ := entry.Member.(string) // go-redis always reads a string
 	d := Due{Member: text, Now: now}
 	d.Err = d.decode(text)
 	if d.FireAt.IsZero() {
@@ -208,7 +207,7 @@ func DueOf(entry redis.Z, now time.Time) Due {
 	return d
 }
 
-// decode decodes the timer. The error says why the text is no valid timer.
+// decode decodes the timer. The error says why the member is not a valid timer.
 func (d *Due) decode(text string) (err error) {
 	var ok bool
 	if d.Timer, ok = event.ScanTimer(text); !ok {
@@ -265,8 +264,8 @@ func (ts Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int,
 
 func dueMicros(d *Due) int64 { return micros(d.Due()) }
 
-// FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at
-// the last look, half of the returned timers are those that became due last, so that a backlog
+// FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at the
+// last look, half of the returned timers are those that became due most recently, so that a backlog
 // does not delay new ones.
 func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
@@ -387,14 +386,14 @@ func (f *fireArgs) of(tenant string) int {
 	return f.lastStream
 }
 
-// entry adds a timer that publishes just these fields.
+// entry adds a timer that publishes exactly these fields.
 func (f *fireArgs) entry(key, tenant, name string, fields []string) {
 	f.List = append(f.List, -f.stream(key, tenant), name, len(fields))
 	f.Add(fields...)
 }
 
 // timer adds a timer. A delivery timer publishes the postponed entry again, a start timer an
-// ExecutionStarted, and all others publish TimerFired.
+// ExecutionStarted, and all others a TimerFired.
 func (f *fireArgs) timer(d *Due) {
 	name := storedIdentity(d.Timer)
 	switch {

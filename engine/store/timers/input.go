@@ -17,10 +17,9 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// SetInput sets an InputTimer, whose execution must exist and not have ended, or a StartTimer,
-// whose execution must not exist. It moves an earlier one of the same key and reports whether there
-// was one. The error wraps store.ErrNotFound, ErrEnded or ErrExists if the execution is none of
-// that.
+// SetInput sets an InputTimer, whose execution must exist and not have ended, or a StartTimer, whose
+// execution must not exist. It moves an earlier timer with the same key and reports that it did. The
+// error wraps store.ErrNotFound, ErrEnded or ErrExists if the execution does not meet the condition.
 func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (moved bool, err error) {
 	if err := store.CheckIDs(t.Tenant, t.Execution); err != nil {
 		return false, err

@@ -34,7 +34,7 @@ type Pending struct {
 	Stream, Entry string
 }
 
-// Moment returns when the timer is due according to its own text.
+// Moment returns when the timer is due according to its own data.
 func (p Pending) Moment() time.Time { return p.Timer.Due() }
 
 // hashDigits is the number of digits after the dash of an id: enough for a million timers in one
@@ -75,7 +75,7 @@ type Filter struct {
 	Until                       time.Time // due then or before
 }
 
-// Matches reports whether a timer is selected, whenever it is due.
+// Matches reports whether a timer is selected, regardless of when it is due.
 func (f Filter) Matches(p Pending) bool {
 	return (f.Tenant == "" || f.Tenant == p.Tenant) &&
 		(f.Workflow == "" || f.Workflow == p.Workflow) &&
@@ -83,8 +83,8 @@ func (f Filter) Matches(p Pending) bool {
 		(f.Kind == "" || f.Kind == p.Kind && p.Err == nil)
 }
 
-// rulesOut reports whether the text of a timer certainly does not match. This is cheap; decoding a
-// million timers as JSON takes seconds.
+// rulesOut reports whether a timer's member certainly does not match. It is cheap; decoding a million
+// timers as JSON takes seconds.
 func (f Filter) rulesOut(member string) bool {
 	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
 		if part != "" && !strings.Contains(member, part) && !strings.Contains(member, `\u`) && store.CheckExecution(part) == nil {
@@ -94,8 +94,8 @@ func (f Filter) rulesOut(member string) bool {
 	return false
 }
 
-// List returns up to limit timers after the one with the id after ("" begins with the first), in
-// the order in which they fire. next is the value of after for the next page, "" at the end.
+// List returns up to limit timers after the one with the id after ("" begins with the first), in the
+// order in which they fire. next is the value of after for the next page, "" at the end.
 func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
 	if f.Tenant == "" && ts.keys.Clustered() {
 		return ts.listAll(ctx, f, after, limit)
@@ -118,7 +118,7 @@ func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (f
 	return found[:limit], found[limit-1].ID, nil
 }
 
-// listFrom returns the timers after a position; more than limit of them if there are more.
+// listFrom returns the timers after a position, and more than limit of them if there are more.
 func (ts Timers) listFrom(ctx context.Context, f Filter, from *position, limit int, now time.Time) (found []Pending, err error) {
 	size := int64(min(limit, maxAtOnce-1)) + 1
 	for until := f.until(); len(found) <= limit; size = maxAtOnce {
@@ -181,13 +181,13 @@ func (f Filter) until() string {
 	return FormatScore(f.Until)
 }
 
-// maxAtOnce is the maximum number of timers of one read.
+// maxAtOnce is the maximum number of timers per read.
 const maxAtOnce = 1000
 
 // pick adds the timers of a page that match and come after the position.
 func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.Time) []Pending {
 	for _, entry := range page {
-		text, _ := entry.Member.(string) // go-redis reads nothing else
+		text, _ := entry.Member.(string) // go-redis always reads a string
 		if from.reached(entry.Score, text) || f.rulesOut(text) {
 			continue
 		}
@@ -206,8 +206,8 @@ type position struct {
 	micro  int64   // timers before this microsecond were listed, too
 }
 
-// start returns the position after an id. If its timer is gone, the other timers of its
-// microsecond are listed again.
+// start returns the position after an id. If its timer is gone, the other timers of its microsecond
+// are listed again.
 func (ts Timers) start(ctx context.Context, tenant, after string) (*position, error) {
 	if after == "" {
 		return &position{score: math.Inf(-1), micro: math.MinInt64}, nil
@@ -224,7 +224,7 @@ func (ts Timers) start(ctx context.Context, tenant, after string) (*position, er
 	return &position{score: p.score, member: p.Member, micro: micro}, err
 }
 
-// reached reports whether an entry is at the position or before it.
+// reached reports whether an entry is at or before the position.
 func (p *position) reached(score float64, text string) bool {
 	return microsecond(score) < p.micro || score == p.score && p.member != "" && text <= p.member
 }
@@ -257,13 +257,13 @@ func parseTimerID(id string) (micro int64, err error) {
 	}
 	micro, wrong := strconv.ParseInt(text, 36, 64)
 	if ok && hash == "" || wrong != nil {
-		return 0, fmt.Errorf("%w: timer %q, want an id as the list of timers has it", store.ErrName, id)
+		return 0, fmt.Errorf("%w: timer %q, want an id from the list of timers", store.ErrName, id)
 	}
 	return micro, nil
 }
 
-// Find returns the timer whose id begins with id: ErrNotFound if there is none, ErrAmbiguous if
-// there are several. On a cluster it looks at those of tenant first, if that is not "", and then at
+// Find returns the timer whose id begins with id: ErrNotFound if there is none, ErrAmbiguous if there
+// are several. On a cluster it first looks at the timers of tenant, if that is not "", and then at
 // those of the other registered tenants.
 func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
@@ -284,7 +284,7 @@ func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	}
 }
 
-// timersOfAny is timersOf, and on a cluster goes on with other tenants.
+// timersOfAny is like timersOf, and on a cluster continues with other tenants.
 func (ts Timers) timersOfAny(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
 	if tenant != "" || !ts.keys.Clustered() {
 		if err := ts.checkTimerIndex(tenant); err != nil {
@@ -342,8 +342,8 @@ type Query struct {
 	Back       bool // read backwards: the timers just before the cursor
 	MaxScanned int  // maximum number of timers to read
 
-	// RulesOut reports of a timer's text, as it stands, that it is not meant for
-	// sure; Pass whether the timer is meant. Nil are those that let all pass.
+	// RulesOut reports whether a timer's undecoded member certainly does not match; Pass reports
+	// whether a timer matches. Nil lets all timers pass.
 	RulesOut func(text string) bool
 	Match    func(Pending) bool
 }
@@ -399,7 +399,7 @@ func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
 		if len(page.Timers) == q.Limit {
 			return true
 		}
-		text, _ := entry.Member.(string) // go-redis reads nothing else
+		text, _ := entry.Member.(string) // go-redis always reads a string
 		page.Scanned++
 		page.Next = cursorOf(entry.Score, text)
 		if f.rulesOut(text) || q.RulesOut != nil && q.RulesOut(text) {

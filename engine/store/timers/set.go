@@ -22,16 +22,16 @@ type Request struct {
 
 // Applied is the outcome of a Request.
 type Applied struct {
-	Mine bool  // false: the consumer no longer owns the message, and nothing was done
-	Err  error // why it failed; the message is still pending then
+	Mine bool  // the consumer owned the message; otherwise nothing was done
+	Err  error // why it failed; if set, the message is still pending
 }
 
-// Apply sets and cancels timers as messages of one consumer request. One step applies up to
-// maxRequests of one tenant, in their order.
+// Apply sets and cancels timers as requested by messages of one consumer. One step applies up to
+// maxRequests of one tenant, in order.
 //
-// A timer is not set if it was cancelled before or if its execution has ended. A timer with a key
-// replaces the earlier one of that key; cancelling one removes the timer of its key, whatever else
-// the request says. Neither touches a timer that was set later. The error of a single message is
+// A timer is not set if it was already cancelled or its execution has ended. A timer with a key
+// replaces the earlier timer with that key; cancelling it removes the timer with its key, whatever
+// else the request says. Neither affects a timer that was set later. The error of a single message is
 // in its Applied. After an error of Apply the outcome is unknown. The returned time is Redis' own.
 func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
@@ -45,10 +45,10 @@ func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied,
 	return out, now, nil
 }
 
-// maxRequests is how many requests one script call applies: Lua limits the number of arguments.
+// maxRequests is the number of requests that one script call applies: Lua limits the arguments.
 const maxRequests = 1000
 
-// indexesOf are those of the requests of a tenant.
+// indexesOf returns the indexes of a tenant's requests.
 func indexesOf(requests []Request, tenant string) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
@@ -107,7 +107,7 @@ func (ts Timers) apply(ctx context.Context, tenant string, places []int, request
 	return applied(reply, places, out)
 }
 
-// textOf returns the member of a timer. Only an input may hold secrets.
+// textOf returns the member of a timer. Only an input may contain secrets.
 func (ts Timers) textOf(t event.Timer) string {
 	text := event.TimerText(&t)
 	if t.Input != nil {

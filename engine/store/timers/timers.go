@@ -1,6 +1,6 @@
-// Package timers sets, cancels, fires, moves and lists timers. No timer fires early by Redis'
-// clock, and each fires once as long as Redis keeps what it has confirmed. Its keys are the
-// sorted set of timers and those that belong to it. It publishes to tenants' streams.
+// Package timers sets, cancels, fires, moves and lists timers. No timer fires early by Redis' clock,
+// and each fires once as long as Redis keeps what it has confirmed. Its keys are the sorted set of
+// timers and the keys that belong to it. It publishes to tenants' streams.
 package timers
 
 import (
@@ -41,11 +41,11 @@ var (
 	timersFromScript  = scripts.Reading("timers_from")
 )
 
-// SetEvent returns the fields of the event that announces to the timer services a timer that no
-// event has requested.
+// SetEvent returns the fields of the Announcement of a timer.
 func (ts Timers) SetEvent(t event.Timer) []any { return wire.Args(ts.store.Fields(Announcement(t))) }
 
-// Announcement returns that event.
+// Announcement returns the event that announces to the timer services a timer that no event has
+// requested.
 func Announcement(t event.Timer) event.Event {
 	return event.Event{
 		ID:     t.Execution + t.TaskID + "/" + string(t.Kind) + t.Key + "/set/" + strconv.FormatInt(t.Due().UnixNano(), 10),
@@ -53,8 +53,8 @@ func Announcement(t event.Timer) event.Event {
 	}
 }
 
-// WakeService makes a timer service read the timers of a tenant, after the service that knew the
-// next one has crashed.
+// WakeService makes a timer service read the timers of a tenant, after the service that knew the next
+// one has crashed.
 func (ts Timers) WakeService(ctx context.Context, tenant string) error {
 	now, err := ts.store.NowOf(ctx, tenant)
 	if err != nil {
@@ -63,7 +63,7 @@ func (ts Timers) WakeService(ctx context.Context, tenant string) error {
 	e := event.Event{
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
-	// Without a stream, no service waits for it.
+	// Without a stream, no service is waiting for it.
 	err = ts.rdb.XAdd(ctx, &redis.XAddArgs{Stream: ts.keys.Stream(tenant), NoMkStream: true, Values: ts.store.Fields(e)}).Err()
 	if errors.Is(err, redis.Nil) {
 		err = nil
@@ -105,8 +105,7 @@ func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	}
 }
 
-// storedIdentity returns the identity of a timer that may be in the hash of timer keys; "" for
-// others.
+// storedIdentity returns the identity of a timer that may be in the hash of timer keys, otherwise "".
 func storedIdentity(t event.Timer) string {
 	if !t.Keyed() && t.MovedTo.IsZero() {
 		return ""
@@ -117,8 +116,8 @@ func storedIdentity(t event.Timer) string {
 // noOrder returns the order of timers that were set at an unknown position.
 func noOrder() string { return strings.Repeat("0", 40) }
 
-// score returns the time a timer is due in Unix seconds. A float64 cannot hold nanoseconds today,
-// so it is rounded up: a timer never fires early.
+// score returns when a timer is due in Unix seconds, rounded up because a float64 cannot represent
+// nanoseconds: a timer never fires early.
 func score(t time.Time) float64 {
 	seconds := float64(t.Unix()) + float64(t.Nanosecond())/1e9
 	for before(seconds, t) {
@@ -137,7 +136,7 @@ func before(seconds float64, t time.Time) bool {
 	return (seconds-whole)*1e9 < float64(t.Nanosecond())
 }
 
-// FormatScore returns the score of a timer that is due at a moment.
+// FormatScore returns the score of a timer that is due at t.
 func FormatScore(t time.Time) string { return strconv.FormatFloat(score(t), 'f', -1, 64) }
 
 // micros returns the first microsecond of Redis' clock at which a timer is due.
@@ -152,7 +151,7 @@ func originalMember(t event.Timer) string {
 	return event.TimerText(&t)
 }
 
-// Armed looks up timers that an execution has requested, even if an operator has moved them. Those
+// Armed looks up timers that an execution has requested, even if an operator has moved them. Timers
 // that are not set have no ID.
 func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, error) {
 	if len(timers) == 0 {
@@ -168,7 +167,7 @@ func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, er
 		moved[i] = pipe.HMGet(ctx, ts.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
 	}
 	clock := pipe.Time(ctx)
-	// A missing timer returns redis.Nil.
+	// A missing timer yields redis.Nil.
 	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
 		return nil, store.Failed("read the timers of an execution", err)
 	}
@@ -176,7 +175,7 @@ func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, er
 	var elsewhere []int // indexes of the moved timers
 	for i, t := range timers {
 		out[i] = Pending{Due: Due{Timer: t, Member: originalMember(t), Now: clock.Val().UTC()}}
-		text, _ := moved[i].Val()[0].(string) // nil where it was not moved
+		text, _ := moved[i].Val()[0].(string) // nil if it was not moved
 		if scores[i].Err() == nil {
 			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].Now)
 		} else if text != "" {

@@ -1,5 +1,5 @@
-// Package transfer moves a tenant from one Redis to another, such as a Redis Cluster: what it copies
-// it compares before it deletes anything.
+// Package transfer moves a tenant from one Redis to another, such as a Redis Cluster. It compares
+// everything that it has copied before it deletes anything.
 package transfer
 
 import (
@@ -24,7 +24,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Move is a tenant on its way. No process may serve the tenant where it comes from.
+// Move moves one tenant. No process may serve the tenant at its source.
 type Move struct {
 	Tenant   string
 	From, To *store.Store
@@ -47,7 +47,7 @@ var (
 	ErrChanged = errors.New("it was changed meanwhile")
 )
 
-// streamSuffix ends the name of the stream, arriving that of the stream until the move is done, and
+// streamSuffix is the suffix of the stream, arriving that of the stream until the move is done, and
 // arrived that of a key which says that everything was copied and compared.
 const (
 	streamSuffix = ":events"
@@ -55,8 +55,8 @@ const (
 	arrived      = ":events:arrived"
 )
 
-// Find looks at the tenant without changing anything. It fails if a process serves the tenant, or if
-// it exists at its destination.
+// Find examines the tenant without changing anything. It fails if a process serves the tenant, or if
+// the tenant exists at its destination.
 func (m *Move) Find(ctx context.Context) error {
 	if err := store.CheckTenant(m.Tenant); err != nil {
 		return err
@@ -99,7 +99,7 @@ func Unserved(ctx context.Context, s *store.Store, tenant string) error {
 
 func services() []string { return []string{"worker", "executor", "timer"} }
 
-// suffixes returns the names of the keys of a tenant without its own, sorted.
+// suffixes returns the keys of a tenant without their prefix, sorted.
 func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string, err error) {
 	prefix := s.Keys().Tenant(tenant)
 	node, _, err := wire.MasterOf(ctx, s.Redis(), s.Keys().Stream(tenant))
@@ -119,8 +119,8 @@ func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string,
 	return slices.Compact(out), nil
 }
 
-// findTimers picks the timers of the tenant, and what belongs to them, from the keys that all
-// tenants of a single Redis share. It scans them, since other tenants go on.
+// findTimers picks the timers of the tenant, and what belongs to them, from the keys that all tenants
+// of a single Redis share. It scans these keys, since other tenants keep running.
 func (m *Move) findTimers(ctx context.Context) (err error) {
 	keys := m.From.Keys()
 	own := func(entry redis.Z) bool { return timers.DueOf(entry, time.Time{}).Tenant == m.Tenant }
@@ -151,14 +151,14 @@ func (m *Move) findTimers(ctx context.Context) (err error) {
 	return nil
 }
 
-// scan returns the members of a sorted set that are wanted, in their order.
+// scan returns the wanted members of a sorted set, in order.
 func (m *Move) scan(ctx context.Context, key string, wanted func(redis.Z) bool) ([]redis.Z, error) {
 	found := map[any]redis.Z{} // a scan may return a member twice
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		var page []string
 		var err error
 		if page, cursor, err = m.From.Redis().ZScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was for
+			return nil, err //nolint:wrapcheck // the caller adds what it was for
 		}
 		for i := 0; i+1 < len(page); i += 2 {
 			score, _ := strconv.ParseFloat(page[i+1], 64) // Redis writes numbers
@@ -181,14 +181,14 @@ func tenantOf(identity string) string {
 	return parts[0]
 }
 
-// Run moves the tenant that Find has found. Until everything was copied and compared, it is as it was
-// where it comes from. If Run fails, it can be called again after Find, and goes on.
+// Run moves the tenant that Find has found. Until everything is copied and compared, the source is
+// unchanged. If Run fails, it can be called again after Find, and continues.
 func (m *Move) Run(ctx context.Context) error {
 	if !m.copied {
 		if err := m.copyAll(ctx); err != nil {
 			return err
 		}
-	} else if err := m.compare(ctx); err != nil { // what is left where it comes from
+	} else if err := m.compare(ctx); err != nil { // compare what is left at the source
 		return err
 	}
 	if err := m.remove(ctx); err != nil {
@@ -197,7 +197,7 @@ func (m *Move) Run(ctx context.Context) error {
 	return m.handOver(ctx)
 }
 
-// copyAll copies everything, compares it, and notes that.
+// copyAll copies everything, compares it, and records that it did.
 func (m *Move) copyAll(ctx context.Context) error {
 	if err := m.clear(ctx); err != nil {
 		return err
@@ -242,8 +242,8 @@ func (m *Move) clear(ctx context.Context) error {
 	return store.Failed("remove what an earlier attempt has left", err)
 }
 
-// destination returns the name that a key has at the destination. The stream comes last to its own,
-// so that nobody begins with a part of the tenant.
+// destination returns the name of a key at the destination. The stream gets its own name last, so
+// that no service begins with a part of the tenant.
 func (m *Move) destination(suffix string) string {
 	if suffix == streamSuffix {
 		suffix = arriving
@@ -267,7 +267,7 @@ func (m *Move) copy(ctx context.Context, suffix string) error {
 	return store.Failed("write "+m.destination(suffix), m.To.Redis().Restore(ctx, m.destination(suffix), max(left, 0), text).Err())
 }
 
-// atOnce is how many timers one command takes.
+// atOnce is the number of timers in one command.
 const atOnce = 1000
 
 func (m *Move) copyTimers(ctx context.Context) error {
@@ -315,7 +315,7 @@ func (m *Move) compare(ctx context.Context) error {
 		return fmt.Errorf("tenant %s: %w: its timers are not what was copied", m.Tenant, ErrChanged)
 	}
 	for _, entry := range m.timers {
-		member, _ := entry.Member.(string) // go-redis reads nothing else
+		member, _ := entry.Member.(string) // go-redis always reads a string
 		score, err := m.To.Redis().ZScore(ctx, m.To.Keys().Timers(m.Tenant), member).Result()
 		if err != nil || score != entry.Score {
 			return fmt.Errorf("tenant %s: the timer %s did not arrive", m.Tenant, member)
@@ -324,7 +324,7 @@ func (m *Move) compare(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the tenant where it comes from, its timers first.
+// remove deletes the tenant at the source, its timers first.
 func (m *Move) remove(ctx context.Context) error {
 	rdb, keys := m.From.Redis(), m.From.Keys()
 	for page := range slices.Chunk(m.timers, atOnce) {
@@ -378,7 +378,7 @@ func contents(ctx context.Context, rdb wire.Redis, key string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), store.Failed("read "+key, err)
 }
 
-// stream is contents for a stream: its entries and what its groups have read.
+// stream is like contents for a stream: its entries and what its groups have read.
 func stream(ctx context.Context, rdb wire.Redis, key string) (string, error) {
 	h := sha256.New()
 	for from := "-"; ; {

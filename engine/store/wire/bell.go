@@ -14,10 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bell tells when keys of a cluster are written, so that readers need not poll them: a blocking read
-// covers the keys of one slot only. It uses the tracking of Redis 6 (CLIENT TRACKING), over one
-// connection to each master: a key that was read over it is reported when it is written next, once.
-// A busy key costs nothing, because it is not watched anew until somebody has found it empty.
+// Bell reports when keys of a cluster are written, so that readers need not poll them: a blocking read
+// covers the keys of only one slot. It uses the tracking of Redis 6 (CLIENT TRACKING), over one
+// connection to each master: a key that was read over it is reported once, when it is next written.
+// A busy key costs nothing, because it is not watched again until a reader has found it empty.
 type Bell struct {
 	client *redis.ClusterClient
 
@@ -26,7 +26,7 @@ type Bell struct {
 	lines   map[string]*line // by the address of the node
 	stamps  uint64
 	rung    chan struct{} // closed when a key is written or a connection is lost
-	failed  time.Time     // when a connection could not be made last
+	failed  time.Time     // when a connection last failed
 	closed  bool
 	shared  map[string]any
 }
@@ -56,7 +56,7 @@ type watching struct {
 
 const (
 	lineTime  = 2 * time.Second // to connect, or to answer
-	lineRetry = 5 * time.Second // until a node that refused a connection is asked again
+	lineRetry = 5 * time.Second // before a node that refused a connection is tried again
 )
 
 func newBell(client *redis.ClusterClient) *Bell {
@@ -72,8 +72,8 @@ func BellOf(rdb Redis) *Bell {
 }
 
 // Stamps returns a number for each key that stays the same while the key is watched and not written;
-// 0 if it is not watched. A key whose slot moves to another node is deleted on its own, which is
-// reported like a write.
+// 0 if the key is not watched. A key whose slot moves to another node is deleted from its old node,
+// which is reported like a write.
 func (b *Bell) Stamps(keys []string) []uint64 {
 	out := make([]uint64, len(keys))
 	b.mu.Lock()
@@ -92,8 +92,8 @@ func (b *Bell) Wake() {
 	b.rung = make(chan struct{})
 }
 
-// Shared returns what all users of the bell have in common under a name: the result of the first
-// call with it.
+// Shared returns a value that all users of the bell share under a name: the result of first in the
+// first call with that name.
 func (b *Bell) Shared(name string, first func() any) any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (b *Bell) Rung() <-chan struct{} {
 	return b.rung
 }
 
-// Watch watches keys. What is written after it returns is reported. A key that cannot be watched
+// Watch watches keys. Anything written after it returns is reported. A key that cannot be watched
 // keeps the stamp 0.
 func (b *Bell) Watch(ctx context.Context, keys []string) {
 	byNode := map[*redis.Client][]string{}
@@ -133,7 +133,7 @@ func (b *Bell) Watch(ctx context.Context, keys []string) {
 	all.Wait()
 }
 
-// line returns the connection to a node; nil if there can be none at the moment.
+// line returns the connection to a node, or nil if there is none at the moment.
 func (b *Bell) line(ctx context.Context, node *redis.Client) *line {
 	address := node.Options().Addr
 	b.mu.Lock()
@@ -146,7 +146,7 @@ func (b *Bell) line(ctx context.Context, node *redis.Client) *line {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		if _, said := errors.AsType[refusal](err); said { // an old Redis, or a rule against it
+		if _, said := errors.AsType[refusal](err); said { // an old Redis, or a forbidden command
 			b.failed = time.Now()
 		}
 		return nil
@@ -160,7 +160,7 @@ func (b *Bell) line(ctx context.Context, node *redis.Client) *line {
 	return l
 }
 
-// connectLine makes a connection that speaks RESP 3, in which Redis sends reports unasked.
+// connectLine makes a connection that uses RESP 3, with which Redis pushes reports.
 func connectLine(ctx context.Context, opts *redis.Options) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, lineTime)
 	defer cancel()
@@ -229,7 +229,7 @@ func (b *Bell) listen(address string, l *line) {
 	l.waiting, l.ended = nil, true
 }
 
-// watch notes that a key is watched from now on, if it was not.
+// watch records that a key is now watched, unless it already was.
 func (b *Bell) watch(l *line, key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,8 +239,8 @@ func (b *Bell) watch(l *line, key string) {
 	}
 }
 
-// ring ends the watch of the keys that a report names, or of all of the connection if it names
-// none, and wakes those that wait.
+// ring ends the watch of the keys that a report names, or of all keys of the connection if it names
+// none, and wakes waiting readers.
 func (b *Bell) ring(l *line, report []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -294,7 +294,7 @@ func (l *line) watch(keys []string) {
 	limit := time.AfterFunc(lineTime, func() { _ = l.conn.Close() })
 	defer limit.Stop()
 	for _, w := range all {
-		<-w.done //nolint:errcheck // one that failed is not watched
+		<-w.done //nolint:errcheck // a key that failed is not watched
 	}
 }
 
@@ -319,11 +319,11 @@ func (r refusal) Error() string { return string(r) }
 
 // value is a reply or a report.
 type value struct {
-	push  bool     // Redis sends it unasked
+	push  bool     // Redis pushed it
 	texts []string // of it and of what it holds
 }
 
-// readValue reads a value of RESP 3. An error that it is, is a refusal.
+// readValue reads a value of RESP 3. If it is an error, readValue returns it as a refusal.
 func readValue(in *bufio.Reader) (v value, err error) {
 	head, err := in.ReadString('\n')
 	if err != nil {

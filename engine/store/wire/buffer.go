@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Buffer holds one reply. Without it, go-redis grows a string until it holds a reply, which
-// takes five times as much memory each time.
+// Buffer holds one reply. Without it, go-redis grows a string until it holds a reply, which takes
+// five times as much memory each time.
 type Buffer struct {
 	text    []byte
 	command Cmd      // that was asked; nothing if the reply is written by StreamCmd
@@ -22,7 +22,7 @@ type Buffer struct {
 // maxKept is the capacity in bytes above which a buffer is not reused.
 const maxKept = 1 << 20
 
-// fewSpans is how many names and values most entries have at most.
+// fewSpans is the number of names and values that most entries do not exceed.
 const fewSpans = 32
 
 // Buffer takes a buffer from the client's memory. Return gives it back.
@@ -42,7 +42,7 @@ func (c *Client) Buffers(n int) []*Buffer {
 	return out
 }
 
-// Return gives buffers back. The caller must not use them any more.
+// Return gives buffers back. The caller must no longer use them.
 func (c *Client) Return(used ...*Buffer) {
 	for _, b := range used {
 		b.text, b.command, b.skipped = b.text[:0], Cmd{}, skipping{values: b.skipped.values[:0]}
@@ -54,27 +54,27 @@ func (c *Client) Return(used ...*Buffer) {
 	}
 }
 
-// Entry is where the entries of the buffer's reply can be read, one at a time.
+// Entry returns the entry into which the entries of the reply can be read, one at a time.
 func (b *Buffer) Entry() *Entry { return &b.entry }
 
-// Cmd is a command that answers at once. In the simulator, which has no connection to read
-// from, its reply is written straight into the buffer.
+// Cmd is a command that does not block. In the simulator, which has no connection to read from, its
+// reply is written directly into the buffer.
 type Cmd struct {
 	*redis.RawCmd
 
 	buffer *Buffer
 }
 
-// Buffer is where a Redis inside the process puts its reply.
+// Buffer returns where a Redis inside the process puts its reply.
 func (c *Cmd) Buffer() *[]byte { return &c.buffer.text }
 
-// Cmd is a command whose reply the buffer holds.
+// Cmd returns a command whose reply the buffer holds.
 func (b *Buffer) Cmd(ctx context.Context, args []any) *Cmd {
 	b.text, b.command = b.text[:0], Cmd{redis.NewRawCmd(ctx, args...), b}
 	return &b.command
 }
 
-// refusal is the error that the reply is; "" if it is none.
+// refusal returns the error if the reply is one, otherwise "".
 func (c *Cmd) refusal() string {
 	reply := c.buffer.Reply()
 	return reply.Refusal()
@@ -102,16 +102,16 @@ func (c streamCmd) reset() {
 	c.buffer.text, c.buffer.skipped.values, c.buffer.skipped.large = c.buffer.text[:0], c.buffer.skipped.values[:0], 0
 }
 
-// StreamCmd is a command whose reply is copied from the connection into the buffer as it
-// arrives. It skips values that are too large, and values above largeValue bytes in entries
-// that do not matter: matters decides by the value of an entry's field "type". With nil, all
-// entries matter.
+// StreamCmd returns a command whose reply is copied from the connection into the buffer as it
+// arrives. It skips values that are too large, and values above largeValue bytes in entries that do
+// not matter: matters decides by the value of an entry's field "type". If it is nil, all entries
+// matter.
 func (b *Buffer) StreamCmd(ctx context.Context, args []any, matters func(typ []byte) bool) redis.Cmder {
 	b.skipped = skipping{on: true, matters: matters, values: b.skipped.values[:0]}
 	return streamCmd{redis.NewRawWriteToCmd(ctx, b, args...), b}
 }
 
-// Reply is the reply to the command.
+// Reply returns the reply to the command.
 func (b *Buffer) Reply() Reply {
 	if b.command.RawCmd != nil {
 		if val := b.command.Val(); len(val) > 0 {
@@ -143,8 +143,8 @@ func (b *Buffer) ReadFrom(from io.Reader) (int64, error) {
 	return int64(got), err
 }
 
-// grown extends a text by n bytes. The capacity doubles because the buffer is reused,
-// unless it is too large for that.
+// grown extends text by n bytes. The capacity doubles because the buffer is reused, unless it is too
+// large for that.
 func grown(text []byte, n int) []byte {
 	if spare := cap(text); cap(text)-len(text) < n {
 		if spare > maxKept {
@@ -155,8 +155,8 @@ func grown(text []byte, n int) []byte {
 	return text[:len(text)+n]
 }
 
-// Limits of a read for large values, whose senders are unknown. A value above them is received
-// and dropped; an entry that matters is read again by itself when there is memory for it.
+// Limits of a read for large values, whose senders are unknown. A value above them is received and
+// dropped; an entry that matters is read again by itself when there is memory for it.
 const (
 	largeValue  = 64 << 10
 	LargeBudget = 32 << 20 // bytes of large values in the reply to one read
@@ -190,8 +190,8 @@ func (b *Buffer) keeps(n int) bool {
 	return true
 }
 
-// lastType is the type of the entry whose value comes next, if the type comes first, as it
-// does where the engine has written it.
+// lastType returns the type of the entry whose value comes next, if the type comes first, as it does
+// in entries of the engine.
 func lastType(text []byte) []byte {
 	const name = "\r\n$4\r\ntype\r\n$"
 	at := bytes.LastIndex(text, []byte(name))
@@ -206,7 +206,7 @@ func lastType(text []byte) []byte {
 	return rest[:n]
 }
 
-// skip drops a value and writes a short text in its place.
+// skip drops a value and writes a short placeholder instead.
 func (b *Buffer) skip(part *io.LimitedReader) (int64, error) {
 	n := int(part.N)
 	got, err := io.Copy(io.Discard, part)
@@ -220,7 +220,7 @@ func (b *Buffer) skip(part *io.LimitedReader) (int64, error) {
 	return got, nil
 }
 
-// Skipped is the size in bytes of the largest value that was left out of an entry; 0 if the
+// Skipped returns the size in bytes of the largest value that was left out of an entry, or 0 if the
 // entry is complete.
 func (b *Buffer) Skipped(e *Entry) (most int) {
 	for _, v := range b.skipped.values {
@@ -231,7 +231,7 @@ func (b *Buffer) Skipped(e *Entry) (most int) {
 	return most
 }
 
-// TooLarge is the error about an entry with a value of n bytes.
+// TooLarge returns the error for an entry with a value of n bytes.
 func TooLarge(n int) error {
 	return fmt.Errorf("the entry has a value of %d bytes, more than %d MiB (limit event-value)", n, MaxValue>>20)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// BeforeKeys is how many arguments of a script call stand before its keys: the command, the
-// script, and how many keys there are.
+// BeforeKeys is the number of arguments of a script call before its keys: the command, the script, and
+// the number of keys.
 const BeforeKeys = 3
 
-// Call runs a script. The list holds BeforeKeys free places, the keys as pointers to strings,
-// and the arguments: go-redis sends it as it is, without a copy.
+// Call runs a script. The list holds BeforeKeys free places, the keys as pointers to strings, and the
+// arguments. go-redis sends the list without copying it.
 func (c *Client) Call(ctx context.Context, script *redis.Script, keys int, list []any) *redis.Cmd {
 	cmd := ScriptCmd(ctx, script, keys, list)
 	if err := c.Process(ctx, cmd); err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -24,7 +24,7 @@ func (c *Client) Call(ctx context.Context, script *redis.Script, keys int, list 
 	return script.Eval(ctx, c, names, list[BeforeKeys+keys:]...)
 }
 
-// ScriptCmd is the command of a Call. It fails on a Redis that does not know the script.
+// ScriptCmd returns the command of a Call. It fails on a Redis that has not loaded the script.
 func ScriptCmd(ctx context.Context, script *redis.Script, keys int, list []any) *redis.Cmd {
 	list[0], list[1], list[2] = "evalsha", script.Hash(), keys
 	cmd := redis.NewCmd(ctx, list...)
@@ -32,8 +32,8 @@ func ScriptCmd(ctx context.Context, script *redis.Script, keys int, list []any) 
 	return cmd
 }
 
-// TextList is the list of a Call that owns many of its strings: List points into Texts, which
-// saves an allocation for each.
+// TextList is the list of a Call that owns many of its strings: List points into Texts, which saves an
+// allocation for each.
 type TextList struct {
 	List  []any
 	Texts []string
@@ -47,7 +47,7 @@ func (l *TextList) Add(texts ...string) {
 	}
 }
 
-// Args are strings as arguments of a command.
+// Args converts strings to arguments of a command.
 func Args(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {

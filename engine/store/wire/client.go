@@ -1,5 +1,5 @@
-// Package wire sends commands to Redis, several in one round trip, and reads the replies in
-// place. It knows no key and nothing about workflows.
+// Package wire sends commands to Redis, several in one round trip, and parses the replies in place. It
+// knows no keys and nothing about workflows.
 package wire
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a connection to Redis, or a pool of them. It is what *redis.Client implements and
-// what the code here says instead: the compiler repeats some 1,700 functions in each package
-// that knows *redis.Client or redis.UniversalClient, which takes it 2 s of CPU (Go 1.26, one
-// atomic.Pointer to a struct that has the methods of all commands).
+// Redis is a connection to Redis, or a pool of them. *redis.Client implements it, but this code does
+// not use that type: the compiler repeats some 1,700 functions in each package that knows
+// *redis.Client or redis.UniversalClient, which takes 2 s of CPU (Go 1.26, one atomic.Pointer to a
+// struct that has the methods of all commands).
 type Redis interface {
 	redis.Cmdable
 
@@ -27,8 +27,8 @@ type Redis interface {
 	Close() error
 }
 
-// WithTimeout is rdb with another limit to how long an answer may take, if it is a
-// *redis.Client. It shares the connections of rdb.
+// WithTimeout returns rdb with another time limit for answers, if it is a *redis.Client. It shares
+// the connections of rdb.
 func WithTimeout(rdb Redis, limit time.Duration) Redis {
 	if client, ok := rdb.(*redis.Client); ok {
 		return client.WithTimeout(limit)
@@ -44,8 +44,7 @@ type Client struct {
 	pipelines pipelines
 }
 
-// NewClient returns a Client on an open connection. It works in memory, or if that is nil in
-// memory of its own.
+// NewClient returns a Client on an open connection. It uses memory, or its own if that is nil.
 func NewClient(rdb Redis, memory *Memory) *Client {
 	if memory == nil {
 		memory = new(Memory)
@@ -53,12 +52,12 @@ func NewClient(rdb Redis, memory *Memory) *Client {
 	return &Client{Redis: rdb, memory: memory}
 }
 
-// Memory is what Clients work in and give back when they are done with it: nothing in it
-// outlives a call. The Clients of a program may share it.
+// Memory holds what Clients reuse: nothing in it outlives a call. The Clients of a program may share
+// it.
 //
-// It is not part of a Client, because the runtime keeps a pool until the second garbage
-// collection after its last use, and would keep the Client and all that it refers to as well.
-// The simulator makes thousands of Clients per second.
+// It is not part of a Client, because the runtime keeps a pool until the second garbage collection
+// after its last use, and would keep the Client and everything that it refers to as well. The
+// simulator makes thousands of Clients per second.
 type Memory struct {
 	buffers sync.Pool // of *Buffer
 	trips   sync.Pool // of *Trip
@@ -83,12 +82,11 @@ func (c *Client) Trip() *Trip {
 	return t
 }
 
-// Arg adds arguments to those that Args returns next. Pointers to strings are better than
-// strings, which would each be allocated again.
+// Arg adds arguments to those that Args returns next. Pass pointers to strings instead of strings,
+// which would each be allocated again.
 func (t *Trip) Arg(args ...any) { t.args = append(t.args, args...) }
 
-// Args returns the arguments of a command, those added by Arg and these, in the memory of the
-// trip.
+// Args returns the arguments of a command, those added by Arg and these, in the memory of the trip.
 func (t *Trip) Args(args ...any) []any {
 	t.args = append(t.args, args...)
 	from := t.from
@@ -128,7 +126,7 @@ type keyedTime struct {
 	key string
 }
 
-// Send sends the commands and reads their replies. Its error is the first of theirs.
+// Send sends the commands and reads their replies. It returns the first error.
 func (t *Trip) Send(ctx context.Context) error {
 	pipe := t.client.pipelines.take(t.client)
 	defer t.client.pipelines.put(pipe)
@@ -140,7 +138,7 @@ func (t *Trip) Send(ctx context.Context) error {
 // maxArguments is the number of arguments above which a trip's memory is not reused.
 const maxArguments = 20_000
 
-// End gives the memory back. Neither the trip nor its arguments may be used after that.
+// End gives the memory back. The trip and its arguments must not be used afterwards.
 func (t *Trip) End() {
 	memory := t.client.memory
 	clear(t.cmds)
@@ -151,7 +149,7 @@ func (t *Trip) End() {
 	}
 }
 
-// pipelines are those of a Client that are idle. They refer to it, so a sync.Pool would keep
+// pipelines holds the idle pipelines of a Client. They refer to the Client, so a sync.Pool would keep
 // it in memory.
 type pipelines struct {
 	mu   sync.Mutex

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// cluster is a client of a Redis Cluster. It sends each command to the master of its key, and a
-// second time only if the first node has refused it with MOVED or ASK: go-redis alone would repeat
-// a write whose reply was lost.
+// cluster is a client of a Redis Cluster. It sends each command to the master of its key, and a second
+// time only if the first node has rejected it with MOVED or ASK: go-redis alone would repeat a write
+// whose reply was lost.
 //
-// A command of a pipeline that has no key goes where the command before it goes: TIME is then the
+// A command without a key in a pipeline goes to the node of the command before it: TIME is then the
 // time of that node, and WAIT waits for the writes before it.
 type cluster struct {
 	*redis.ClusterClient
@@ -39,7 +39,7 @@ func (c *cluster) Close() error {
 	return c.ClusterClient.Close() //nolint:wrapcheck // as if there were no wrapper
 }
 
-// asCluster returns the cluster that rdb is a client of; nil if it is a single Redis.
+// asCluster returns the cluster that rdb is a client of, or nil if it is a single Redis.
 func asCluster(rdb Redis) *cluster {
 	if client, ok := rdb.(*Client); ok {
 		rdb = client.Redis
@@ -51,8 +51,8 @@ func asCluster(rdb Redis) *cluster {
 // Clustered reports whether rdb is a client of a Redis Cluster.
 func Clustered(rdb Redis) bool { return asCluster(rdb) != nil }
 
-// EachMaster calls do with each master of a cluster, one after the other in the order of their
-// addresses, or with rdb itself if that is a single Redis. It stops at the first error.
+// EachMaster calls do with each master of a cluster, in the order of their addresses, or with rdb
+// itself if that is a single Redis. It stops at the first error.
 func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, master Redis, address string) error) error {
 	c := asCluster(rdb)
 	if c == nil {
@@ -67,7 +67,7 @@ func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mas
 		return nil
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what it was for
+		return err //nolint:wrapcheck // the caller adds what it was for
 	}
 	for _, address := range sortedKeys(masters) {
 		if err := do(ctx, masters[address], address); err != nil {
@@ -86,8 +86,8 @@ func sortedKeys[T any](in map[string]T) []string {
 	return out
 }
 
-// MasterOf returns a client of the node that has a key, and the address of that node: for commands
-// without a key, such as SCAN. Of a single Redis it returns rdb and no address.
+// MasterOf returns a client of the node that has a key, and the address of that node, for commands
+// without a key, such as SCAN. For a single Redis it returns rdb and no address.
 func MasterOf(ctx context.Context, rdb Redis, key string) (master Redis, address string, err error) {
 	c := asCluster(rdb)
 	if c == nil {
@@ -95,7 +95,7 @@ func MasterOf(ctx context.Context, rdb Redis, key string) (master Redis, address
 	}
 	client, err := c.MasterForKey(ctx, key)
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // the caller says what it was for
+		return nil, "", err //nolint:wrapcheck // the caller adds what it was for
 	}
 	return client, client.Options().Addr, nil
 }
@@ -121,7 +121,7 @@ func (r *router) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		// go-redis sends SCRIPT and DBSIZE to all nodes itself.
 		if _, ok := keyOf(cmd); ok || cmd.Name() == "script" || cmd.Name() == "dbsize" {
 			cmd.SetErr(next(ctx, once{cmd}))
-		} else if node, err := r.client.MasterForKey(ctx, ""); err != nil { // not any of the addresses, which may be gone
+		} else if node, err := r.client.MasterForKey(ctx, ""); err != nil { // not any of the configured addresses, which may be gone
 			cmd.SetErr(err)
 		} else {
 			cmd.SetErr(node.Process(ctx, cmd))
@@ -169,14 +169,14 @@ func (r *router) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// part is what one node gets of a pipeline.
+// part is the part of a pipeline that one node gets.
 type part struct {
-	address string // that another node has named; "" if the commands were not redirected
+	address string // named by another node; "" if the commands were not redirected
 	node    *redis.Client
 	cmds    []redis.Cmder
 }
 
-// send sends the commands over one connection. Each has its error then.
+// send sends the commands over one connection and sets their errors.
 func (p *part) send(ctx context.Context, confirm *Confirmation) {
 	_ = confirm.send(ctx, p.node, p.cmds, func(cmds []redis.Cmder) error {
 		pipe := p.node.Pipeline()
@@ -189,7 +189,7 @@ func (p *part) send(ctx context.Context, confirm *Confirmation) {
 	}
 }
 
-// split divides commands among the nodes of their keys. One without a key goes to the node of
+// split divides commands among the nodes of their keys. A command without a key goes to the node of
 // the command before it, the first ones to that of the first command with a key.
 func (r *router) split(ctx context.Context, cmds []redis.Cmder) ([]part, error) {
 	var parts []part
@@ -218,8 +218,8 @@ func (r *router) split(ctx context.Context, cmds []redis.Cmder) ([]part, error) 
 	return parts, nil
 }
 
-// redirection returns the address of the node that a command has to be sent to, because another
-// one has refused it; "" if it was not.
+// redirection returns the address of the node to which a command must be sent because another node has
+// rejected it; "" if none has.
 func redirection(cmd redis.Cmder) (address string, asking bool) {
 	err := cmd.Err()
 	if err == nil {
@@ -232,12 +232,12 @@ func redirection(cmd redis.Cmder) (address string, asking bool) {
 	return address, asking
 }
 
-// rawReply is a command whose reply go-redis hands over as it is, errors too.
+// rawReply is a command whose reply go-redis hands over unchanged, even if it is an error.
 type rawReply interface {
 	redis.Cmder
 
-	refusal() string // the error that the reply is; "" if it is none
-	reset()          // makes place for another reply
+	refusal() string // the error if the reply is one, otherwise ""
+	reset()          // makes room for another reply
 }
 
 // redirectError is a raw reply that says which node has a key.
@@ -259,8 +259,8 @@ func markRefused(cmd redis.Cmder) {
 	}
 }
 
-// settled returns the error of a command. A redirection that led nowhere, because a slot moves right
-// now, is one that will pass.
+// settled returns the error of a command. A redirection that led nowhere, because a slot is being
+// moved, becomes a temporary error.
 func settled(cmd redis.Cmder) error {
 	if address, _ := redirection(cmd); address != "" {
 		cmd.SetErr(fmt.Errorf("the cluster is being rearranged: %w", cmd.Err()))
@@ -268,10 +268,10 @@ func settled(cmd redis.Cmder) error {
 	return cmd.Err() //nolint:wrapcheck // as if there were no hook
 }
 
-// maxRedirects is how often one command is redirected.
+// maxRedirects is the number of times that one command is redirected.
 const maxRedirects = 3
 
-// follow sends the commands that a node has refused because another one has their key to that one.
+// follow sends commands that a node has rejected to the node that has their key.
 func (r *router) follow(ctx context.Context, cmds []redis.Cmder) {
 	for range maxRedirects {
 		var parts []part
@@ -305,8 +305,8 @@ func (r *router) follow(ctx context.Context, cmds []redis.Cmder) {
 	}
 }
 
-// nodeAt returns the client of the master at an address; nil if there is none. It makes the client
-// read anew which node has which slots.
+// nodeAt returns the client of the master at an address, or nil. It makes the client reload which node
+// has which slots.
 func (r *router) nodeAt(ctx context.Context, address string) (found *redis.Client) {
 	if address == "" {
 		return nil

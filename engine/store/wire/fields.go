@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Fields are the fields of a stream's entry: name after name, each followed by its value.
+// Fields of a stream entry alternate names and values.
 
-// SortFields puts fields into the order of their names. Of several fields with one name only
-// the last stays.
+// SortFields sorts fields by name. Of several fields with one name it keeps only the last.
 func SortFields(fields []string) []string {
 	const few = 64
 	if len(fields) > few {
@@ -41,7 +40,7 @@ func FieldMap(fields []string) map[string]string {
 	return out
 }
 
-// FieldList is the list of the fields in a map, in the order of their names.
+// FieldList returns the fields in a map, sorted by name.
 func FieldList(fields map[string]string) []string {
 	out := make([]string, 0, 2*len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// List is a reply of a script: what is missing is zero.
+// List is a reply of a script. Its methods return zero for missing or mistyped elements.
 type List []any
 
 func (l List) at(i int) any {
@@ -12,21 +12,21 @@ func (l List) at(i int) any {
 	return nil
 }
 
-// Text is the string at a place.
+// Text returns the string at an index.
 func (l List) Text(i int) string { text, _ := l.at(i).(string); return text }
 
-// Number is the integer at a place.
+// Number returns the integer at an index.
 func (l List) Number(i int) int64 { n, _ := l.at(i).(int64); return n }
 
-// List is the list at a place.
+// List returns the list at an index.
 func (l List) List(i int) List { inner, _ := l.at(i).([]any); return inner }
 
-// Milliseconds is the duration of the number of milliseconds at a place.
+// Milliseconds returns the number at an index as a duration in milliseconds.
 func (l List) Milliseconds(i int) time.Duration {
 	return time.Duration(l.Number(i)) * time.Millisecond
 }
 
-// Texts are the strings of the list.
+// Texts returns the strings of the list.
 func (l List) Texts() []string {
 	out := make([]string, len(l))
 	for i := range l {

@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// ErrReply says that a reply is not what its command replies.
+// ErrReply reports a reply that does not have the form of its command's replies.
 var ErrReply = errors.New("the reply cannot be read")
 
-// Reply reads a reply of Redis (RESP 2 or 3) in place. go-redis makes a map of each entry of a
-// stream and a string of each of its fields, even of those that nobody needs, which costs more
-// than everything else that is done with most entries.
+// Reply parses a reply of Redis (RESP 2 or 3) in place. go-redis makes a map of each stream entry and a
+// string of each of its fields, even unused ones, which costs more than everything else that is done
+// with most entries.
 type Reply struct {
 	text []byte
 	at   int
 	bad  bool // what was read so far is not a reply
 
-	mapped bool // streams are by their names, as in RESP 3
+	mapped bool // the reply maps names to streams, as in RESP 3
 }
 
-// Bad reports whether what was read so far is not what was expected.
+// Bad reports whether what was read so far has an unexpected form.
 func (r *Reply) Bad() bool { return r.bad }
 
-// Len is the length of the reply in bytes.
+// Len returns the length of the reply in bytes.
 func (r *Reply) Len() int { return len(r.text) }
 
-// Position is how many bytes of the reply were read.
+// Position returns the number of bytes read.
 func (r *Reply) Position() int { return r.at }
 
-// Refusal is the error that the reply is; "" if it is none.
+// Refusal returns the error if the reply is one, otherwise "".
 func (r *Reply) Refusal() string {
 	if len(r.text) == 0 || r.text[0] != '-' {
 		return ""
@@ -37,8 +37,8 @@ func (r *Reply) Refusal() string {
 	return strings.TrimSpace(string(r.text[1:]))
 }
 
-// head reads the beginning of a value: its kind, and its number or length,
-// negative for nothing.
+// head reads the beginning of a value: its kind, and its number or length, which is negative for a
+// null value.
 func (r *Reply) head() (kind byte, n int) {
 	end := bytes.IndexByte(r.text[r.at:], '\n')
 	if r.bad || end < 2 {
@@ -65,8 +65,8 @@ func (r *Reply) head() (kind byte, n int) {
 	return line[0], sign * n
 }
 
-// List reads the beginning of a list, or of a map as a list of names and values, and returns
-// its length, -1 for nothing.
+// List reads the beginning of a list, or of a map as a list of names and values, and returns its
+// length, -1 for null.
 func (r *Reply) List() int {
 	kind, n := r.head()
 	switch kind {
@@ -80,7 +80,7 @@ func (r *Reply) List() int {
 	}
 }
 
-// Streams reads the beginning of a reply to XREADGROUP: how many streams follow.
+// Streams reads the beginning of a reply to XREADGROUP and returns the number of streams.
 func (r *Reply) Streams() int {
 	if len(r.text) == 0 {
 		return 0
@@ -93,7 +93,7 @@ func (r *Reply) Streams() int {
 	return n
 }
 
-// Stream reads the beginning of a stream: its name, and how many entries follow.
+// Stream reads the beginning of a stream: its name and the number of its entries.
 func (r *Reply) Stream() (name []byte, entries int) {
 	if !r.mapped && r.List() != 2 {
 		r.bad = true
@@ -144,10 +144,10 @@ func (r *Reply) Entry(e *Entry) {
 	e.whole.to = r.at
 }
 
-// ID is the id of the entry.
+// ID returns the id of the entry.
 func (e *Entry) ID() string { return string(e.reply.of(e.id)) }
 
-// Field is the value of a field; nil if there is none.
+// Field returns the value of a field, or nil if there is none.
 func (e *Entry) Field(name string) []byte {
 	var found []byte
 	for i := 0; i+1 < len(e.fields); i += 2 {
@@ -158,8 +158,8 @@ func (e *Entry) Field(name string) []byte {
 	return found
 }
 
-// Texts returns the fields, valid until the next entry is read, the id, and the text of all
-// fields for FieldsOf. They share one string, so keeping one keeps only its own entry in memory.
+// Texts returns the fields, valid until the next entry is read, the id, and the text of all fields for
+// FieldsOf. They share one string, so keeping one keeps only its own entry in memory.
 func (e *Entry) Texts() (fields []string, id, text string) {
 	text = string(e.reply.of(span{e.id.from, e.whole.to}))
 	id, text = text[:e.id.to-e.id.from], text[e.whole.from-e.id.from:]

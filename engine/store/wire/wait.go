@@ -16,32 +16,32 @@ import (
 // AllReplicas waits for all replicas that are connected.
 const AllReplicas = -1
 
-// ErrUnconfirmed is wrapped by the errors of writes that too few replicas have confirmed in time.
-// They were done, and are lost only if the master is lost before its replicas have them.
+// ErrUnconfirmed is wrapped by errors of writes that too few replicas have confirmed in time. Such
+// writes were made, and are lost only if the master is lost before its replicas have them.
 var ErrUnconfirmed = errors.New("the write is not on enough replicas yet (REDIS_WAIT)")
 
 // Confirmation says which commands must have reached how many replicas before they count as done.
 type Confirmation struct {
 	Replicas int           // or AllReplicas
-	Patience time.Duration // after which such a command has failed
+	Patience time.Duration // after which such a command fails
 	Needed   func(cmd redis.Cmder) bool
 
 	mu    sync.Mutex
 	known map[*redis.Client]replicas
 }
 
-// replicas is how many replicas a node had.
+// replicas is the last known number of replicas of a node.
 type replicas struct {
 	count int
 	asked time.Time
 }
 
-// replicasFor is how long a number of replicas is believed. That there are none is not: the first
-// one may connect at any moment, and be promoted the next.
+// replicasFor is how long a known number of replicas is trusted. Zero is not: the first one may
+// connect at any moment, and be promoted the next.
 const replicasFor = time.Second
 
 // Confirm makes the client wait for replicas after writes, by WAIT on the connection of the write.
-// It is to be called before the client is used.
+// Call it before using the client.
 func Confirm(rdb Redis, c *Confirmation) {
 	c.known = map[*redis.Client]replicas{}
 	switch client := rdb.(type) {
@@ -87,7 +87,7 @@ func (c *Confirmation) needed(cmds []redis.Cmder) bool {
 	return slices.ContainsFunc(cmds, c.Needed)
 }
 
-// wanted returns how many replicas of a node have to confirm a write.
+// wanted returns how many replicas of a node must confirm a write.
 func (c *Confirmation) wanted(ctx context.Context, node *redis.Client, anew bool) int {
 	if c.Replicas != AllReplicas {
 		return c.Replicas
