@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/excerpt"
 )
 
-// Describe describes an event in a sentence that the author of a workflow understands: "task
-// charge ends with 7", "the wait of task rest is over".
+// Describe describes an event in a sentence for the author of a workflow: "task charge ends with
+// 7", "the wait of task rest is over".
 func Describe(e event.Event) string {
 	switch e.Type {
 	case "":
@@ -52,8 +52,8 @@ func TimerName(kind event.TimerKind, key string) string {
 	}
 }
 
-// Happens says what an event does to its task or its execution: "begins", "ends with 7",
-// "the wait is over".
+// Happens says what an event does to its task or its execution: "begins", "ends with 7", "the
+// wait is over".
 func Happens(e event.Event) string { return happens(e, "") }
 
 func happens(e event.Event, ofTimer string) string {
@@ -137,7 +137,7 @@ func (d *Data) by() string {
 	return text
 }
 
-// Excerpt returns JSON as sentences show it.
+// Excerpt returns JSON shortened for a sentence.
 func Excerpt(data []byte) string {
 	if len(data) == 0 {
 		return "nothing"
@@ -148,5 +148,5 @@ func Excerpt(data []byte) string {
 // longest is the maximum length of data in a sentence, in bytes.
 const longest = 160
 
-// Cut returns the beginning of a text that is too long for a sentence.
+// Cut returns the beginning of a string that is too long for a sentence.
 func Cut(text string) string { return excerpt.Of(text, longest) }

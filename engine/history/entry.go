@@ -31,13 +31,13 @@ func (s State) Ended() bool {
 	return s == Completed || s == Faulted || s == Cancelled || s == Skipped
 }
 
-// Entry is an event of a history in short: the run of a task that it is about, and the state
-// of that run after it.
+// Entry is a summary of a history event: the task run that it is about, and the state of that run
+// after it.
 type Entry struct {
 	Version        int64 // its number in the history
 	At             time.Time
 	Type           string // without the engine's prefix
-	Task           string // the run of a task, as text; "" for the execution itself
+	Task           string // id of the task run; "" for the execution itself
 	Ref, Iteration string // of that run
 	Attempt        string
 	State          State     // of that run after the event; "" if unchanged
@@ -49,7 +49,7 @@ type Entry struct {
 
 // Data holds the members of the data of all types of events.
 type Data struct {
-	event.Completed // also the members of event.Requested and event.Ended that have the same names
+	event.Completed // also used for fields of event.Requested and event.Ended with the same names
 
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
@@ -70,7 +70,7 @@ type Data struct {
 	FromVersion string          `json:"from_version"`
 	Listen      []string        `json:"listen"`
 	Requests    []string        `json:"requests"`
-	Type        string          `json:"type"` // of an event from outside
+	Type        string          `json:"type"` // of an external event
 	Source      string          `json:"source"`
 	ID          string          `json:"id"`
 	Data        json.RawMessage `json:"data"`
@@ -100,7 +100,7 @@ func Read(version int64, e event.Event) Entry {
 // is reports whether an entry is an event of a type.
 func (e Entry) is(typ event.Type) bool { return e.Type == Type(typ) }
 
-// dataOf returns the data of an event, nil if it cannot be read.
+// dataOf returns the data of an event, or nil if it cannot be read.
 func dataOf(e event.Event) *Data {
 	d := new(Data)
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, d) != nil {
@@ -153,8 +153,8 @@ func stateOf(d *Data) State {
 	}
 }
 
-// stateByTimer returns the state of a run after an event of one of its timers. A time limit
-// does not change it.
+// stateByTimer returns the state of a run after an event of one of its timers. A timeout does not
+// change it.
 func stateByTimer(e event.Event, d *Data) State {
 	switch {
 	case e.Task == "" || d == nil || d.Kind == event.TimeoutTimer:
@@ -165,7 +165,7 @@ func stateByTimer(e event.Event, d *Data) State {
 		return "" // the engine cancels timers of runs that end
 	case e.Type == event.TimerScheduled && d.Kind == event.RetryTimer:
 		return Retrying
-	default: // without its timer it waits for ever
+	default: // without its timer it waits forever
 		return Waiting
 	}
 }
@@ -173,7 +173,7 @@ func stateByTimer(e event.Event, d *Data) State {
 // longestDetail is the maximum length of Detail, in bytes.
 const longestDetail = 400
 
-// Detail says in a few words what an event holds beyond its type, "" if there is nothing.
+// Detail says briefly what an event contains beyond its type; "" if nothing.
 func Detail(e event.Event) string { return detail(e, dataOf(e)) }
 
 func detail(e event.Event, d *Data) string {

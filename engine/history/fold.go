@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Execution is an execution and the runs of its tasks, folded from the entries of its
-// history. It keeps little of their data, so that it may have many runs.
+// Execution is an execution and its task runs, folded from the entries of its history. It keeps
+// little of their data, so that it may have many runs.
 type Execution struct {
 	Runs    []*TaskRun // in the order of their first entries; the first one is the execution itself
 	Version int64      // of the last entry
@@ -28,7 +28,7 @@ type TaskRun struct {
 	Name, Kind string     // of the task, if the entries have data
 
 	State     State
-	Text      string    // of the entry that ended it, or brought an execution into its state
+	Text      string    // of the entry that ended it, or that changed the execution's state
 	Call      string    // likewise
 	Began     Moment    // of its first entry
 	Ended     Moment    // zero until it ends
@@ -54,7 +54,7 @@ type Wait struct {
 	From, To Moment // To is zero while it lasts
 }
 
-// Timer is a timer of a run. A timer that an operator moves ends, and another one begins.
+// Timer is a timer of a run. When an operator moves a timer, it ends, and another one begins.
 type Timer struct {
 	Kind     event.TimerKind
 	Key      string
@@ -76,8 +76,8 @@ func NewExecution() *Execution {
 	}
 }
 
-// Add adds the next entry of the history. It returns the run that the entry is about, and
-// the timer that it sets or ends, nil if there is none.
+// Add adds the next entry of the history. It returns the run that the entry is about, and the timer
+// that it sets or ends, or nil.
 func (x *Execution) Add(e Entry) (*TaskRun, *Timer) {
 	x.Version = e.Version
 	at := Moment{e.At, e.Version}
@@ -125,7 +125,7 @@ func (r *TaskRun) enter(e Entry, at Moment) {
 	}
 }
 
-// longestOutput is the number of bytes kept of the output of a completed run: there are many.
+// longestOutput is the number of bytes kept of the output of a completed run, since there may be many runs.
 const longestOutput = 100
 
 // brief returns the text of an entry without its call.
@@ -161,7 +161,7 @@ func (r *TaskRun) timer(e Entry, at Moment) *Timer {
 	return t
 }
 
-// find returns the run of an entry, which may be a new one.
+// find returns the run of an entry, and adds it if it is new.
 func (x *Execution) find(e Entry, at Moment) *TaskRun {
 	if e.Ref == "" {
 		return x.Runs[0]
@@ -183,7 +183,7 @@ func (x *Execution) find(e Entry, at Moment) *TaskRun {
 	turns[key] = r
 	x.Runs = append(x.Runs, r)
 	x.open[r] = true
-	// A retry goes on inside runs that had ended.
+	// A retry continues inside runs that had ended.
 	for up := r.Parent; up != nil && up.State.Ended(); up = up.Parent {
 		up.State, up.Ended, up.Text, up.Call = Running, Moment{}, "", ""
 		if up.Parent != nil {
@@ -193,8 +193,8 @@ func (x *Execution) find(e Entry, at Moment) *TaskRun {
 	return r
 }
 
-// around returns the run that contains another one: that of the innermost task around it
-// whose iteration and attempt those of the run extend.
+// around returns the run that contains another one: that of the innermost enclosing task whose
+// iteration and attempt are prefixes of those of the run.
 func (x *Execution) around(run event.Run) *TaskRun {
 	ref, iteration := run.Ref, run.Iteration
 	for {
@@ -215,8 +215,8 @@ func (x *Execution) around(run event.Run) *TaskRun {
 	}
 }
 
-// caller returns the last reference in an iteration, that of the task that called a
-// function, and the iteration of the call.
+// caller returns the last reference in an iteration, that of the task that called a function, and
+// the iteration of the call.
 func caller(iteration string) (ref, outside string) {
 	parts := Parts(iteration)
 	for i, part := range slices.Backward(parts) {
@@ -239,7 +239,7 @@ func shorter(path string) (string, bool) {
 	return strings.Join(parts[:len(parts)-1], "."), true
 }
 
-// Turn returns the iteration and the attempt of a task run within the run around it.
+// Turn returns the iteration and the attempt of a task run within its parent run.
 func (r *TaskRun) Turn() (iteration, attempt string) {
 	if r.Parent == nil {
 		return "", ""
@@ -248,7 +248,7 @@ func (r *TaskRun) Turn() (iteration, attempt string) {
 	if !strings.HasPrefix(r.Ref, r.Parent.Ref+"/") { // a function
 		iteration = strings.TrimSuffix(iteration, event.EscapeRef(r.Parent.Ref))
 	}
-	// Lists and tries in between that were not repeated are left out.
+	// Leave out enclosing lists and tries that were not repeated.
 	iteration = without("r0.", strings.Trim(iteration, "."))
 	attempt = without("0.", strings.TrimPrefix(strings.TrimPrefix(r.Attempt, r.Parent.Attempt), "."))
 	return iteration, attempt
@@ -283,7 +283,7 @@ func (x *Execution) Innermost() []*TaskRun {
 	return slices.DeleteFunc(open, func(r *TaskRun) bool { return around[r] })
 }
 
-// over reports whether a run, or one around it, has ended.
+// over reports whether a run, or one that contains it, has ended.
 func (r *TaskRun) over() bool {
 	return r.State.Ended() || r.Parent != nil && r.Parent.over()
 }

@@ -20,16 +20,16 @@ type Lifecycle struct {
 	out     []event.Event
 }
 
-// largestOutput is the number of bytes up to which a lifecycle event has the output of its
-// task or workflow: brokers refuse large messages.
+// largestOutput is the maximum size in bytes of an output in a lifecycle event: brokers reject large
+// messages.
 const largestOutput = 64 << 10
 
-// Add returns the lifecycle events that the next event of a history, which has a version,
-// stands for. Their ids depend on the history only. Their types begin with
-// event.LifecyclePrefix.
+// Add returns the lifecycle events for the next event of a history, given its version. Their ids
+// depend only on the history. Their types begin with event.LifecyclePrefix.
 //
-// A run of a further attempt is retried, others are created; both start at the same time.
-// Tasks that are skipped have no events. An execution that an operator retries is resumed.
+// The run of a further attempt is reported as retried, any other run as created; both also as
+// started at the same time. Skipped tasks have no events. An execution that an operator retries is
+// reported as resumed.
 func (l *Lifecycle) Add(version int64, e event.Event) []event.Event {
 	l.version, l.e, l.out = version, e, nil
 	d := dataOf(e)
@@ -116,7 +116,7 @@ func unknownProblem() *event.Problem {
 
 const listens = "listen" // type of a task
 
-// outputOf returns the output of a task or a workflow, nil if it is too large.
+// outputOf returns the output of a task or a workflow, or nil if it is too large.
 func outputOf(d *Data) any {
 	if len(d.Output) == 0 || len(d.Output) > largestOutput {
 		return nil
@@ -124,8 +124,8 @@ func outputOf(d *Data) any {
 	return d.Output
 }
 
-// workflow adds an event about the execution, with the name of its time, and with a further
-// member that is not nil.
+// workflow adds an event about the execution. at is the name of the member with the time, further
+// that of another member, which is left out if value is nil.
 func (l *Lifecycle) workflow(what, at, further string, value any) {
 	l.add("workflow."+what, "", map[string]any{"name": l.name(), at: l.e.Time, further: value})
 }
@@ -145,7 +145,7 @@ func (l *Lifecycle) add(what, task string, data map[string]any) {
 	})
 }
 
-// name returns the qualified name of the execution, as the specification forms it.
+// name returns the qualified name of the execution, in the form of the specification.
 func (l *Lifecycle) name() string {
 	namespace, name, _ := strings.Cut(l.e.Workflow, ".")
 	return name + "-" + l.e.Execution + "." + namespace

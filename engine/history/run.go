@@ -37,8 +37,8 @@ func Index(iteration string) string {
 	return strings.Join(indexes, ".")
 }
 
-// Attempt formats an attempt: "attempt 2", or "attempt 1.2" in nested tries, the outer one
-// first, and how often an operator retried the execution. The first attempt is "".
+// Attempt formats an attempt: "attempt 2", or "attempt 1.2" in nested tries, the outer one first,
+// and the number of retries by an operator. The first attempt is "".
 func Attempt(attempt string) string {
 	var texts []string
 	numbers := ""

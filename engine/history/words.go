@@ -50,8 +50,8 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"
 }
 
-// Exact formats a duration in full, with days if there are any: "1d12h", "1h30m",
-// "2d0.5s". Different durations have different texts.
+// Exact formats a duration in full, with days if there are any: "1d12h", "1h30m", "2d0.5s".
+// Different durations have different results.
 func Exact(d time.Duration) string {
 	if d < 0 {
 		return "-" + Exact(-max(d, -maxDuration))
@@ -98,7 +98,7 @@ func Number[N ~int | ~int64](n N) string {
 	return sign + text
 }
 
-// Count formats a number of things: "1 task", "2 tasks", "3 processes".
+// Count formats a number with its noun: "1 task", "2 tasks", "3 processes".
 func Count[N ~int | ~int64](n N, noun string) string {
 	return Number(n) + " " + Plural(n, noun)
 }

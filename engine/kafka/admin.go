@@ -10,27 +10,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// State is what the brokers say about themselves and about topics.
+// State is what the brokers report about themselves and about topics.
 type State struct {
 	Brokers int
 	Topics  []Topic
 	Lag     int64 // messages of the schedule topic that its group has not read; -1: unknown
 }
 
-// Topic is a topic as the brokers have it.
+// Topic is a topic as reported by the brokers.
 type Topic struct {
 	Name       string
 	Missing    bool
 	Partitions int
-	Replicas   int // of the partition that has the fewest
-	InSync     int // replicas, of the partition that has the fewest
-	MinInSync  int // replicas that have to be in sync for a record to be written; 0: unknown
+	Replicas   int // of the partition with the fewest
+	InSync     int // in-sync replicas, of the partition with the fewest
+	MinInSync  int // in-sync replicas required for a write; 0: unknown
 }
 
 // Usable reports whether records can be written to a topic.
 func (t Topic) Usable() bool { return !t.Missing && t.InSync >= t.MinInSync }
 
-// Problems says what is wrong with a topic.
+// Problems describes what is wrong with a topic.
 func (t Topic) Problems() []string {
 	var out []string
 	switch {
@@ -44,7 +44,7 @@ func (t Topic) Problems() []string {
 	return out
 }
 
-// Check returns the state of the brokers and of the topics that are named.
+// Check returns the state of the brokers and of the named topics.
 func Check(ctx context.Context, o Options, topics ...string) (State, error) {
 	state := State{Lag: -1}
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
@@ -54,7 +54,7 @@ func Check(ctx context.Context, o Options, topics ...string) (State, error) {
 	return state, err
 }
 
-// admin runs a function with an administrative client, for Options.Timeout at most.
+// admin calls do with an administrative client, for at most Options.Timeout.
 func (o Options) admin(ctx context.Context, do func(context.Context, *kadm.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) 
 	if len(existing) == 0 {
 		return state, nil
 	}
-	// Neither needs to be allowed: what cannot be read stays unknown.
+	// Neither call need be allowed: what cannot be read stays unknown.
 	if configs, err := admin.DescribeTopicConfigs(ctx, existing...); err == nil {
 		for i, t := range state.Topics {
 			if config, err := configs.On(t.Name, nil); err == nil {
@@ -125,9 +125,8 @@ func minInSync(config kadm.ResourceConfig) int {
 	return 0
 }
 
-// Init creates the two topics of requests where they are missing and returns the names of
-// those that it created; with dry, of those that it would create. Topics that exist stay as
-// they are.
+// Init creates the two topics for requests if they are missing and returns the names of those that it
+// created or, with dry, would create. Existing topics are left unchanged.
 func Init(ctx context.Context, o Options, dry bool) ([]string, error) {
 	var created []string
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
@@ -143,7 +142,7 @@ func Init(ctx context.Context, o Options, dry bool) ([]string, error) {
 			if !t.Missing {
 				continue
 			}
-			//nolint:gosec // Options.Check says how large they may be
+			//nolint:gosec // Options.Check limits them
 			replies, err := create(ctx, int32(o.Partitions), int16(o.Replication), nil, t.Name)
 			if err != nil {
 				return err

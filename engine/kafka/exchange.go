@@ -16,15 +16,15 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Exchange says how a bridge uses the brokers.
+// Exchange configures how a bridge uses the brokers.
 type Exchange struct {
 	Options
 
-	Group  string // whose offsets say how far a Receiver has come
-	Create bool   // create topics that are missing, with Options.Partitions and Options.Replication
+	Group  string // consumer group whose offsets record a Receiver's progress
+	Create bool   // create missing topics, with Options.Partitions and Options.Replication
 }
 
-// create creates topics that are missing. What fails is reported when the topic is used.
+// create creates missing topics. Failures are reported when the topic is used.
 func (e *Exchange) create(ctx context.Context, topics []string) {
 	if !e.Create || len(topics) == 0 {
 		return
@@ -35,7 +35,7 @@ func (e *Exchange) create(ctx context.Context, topics []string) {
 	})
 }
 
-// Look returns the state of the brokers and of topics. The lag is that of the group on them.
+// Look returns the state of the brokers and of topics. The lag is that of the group.
 func (e Exchange) Look(ctx context.Context, topics []string) (State, error) {
 	state := State{Lag: -1}
 	err := e.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
@@ -44,7 +44,7 @@ func (e Exchange) Look(ctx context.Context, topics []string) (State, error) {
 		}
 		state.Lag = -1
 		lags, err := admin.Lag(ctx, e.Group)
-		if group := lags[e.Group]; err == nil && group.Error() == nil { // it need not be allowed
+		if group := lags[e.Group]; err == nil && group.Error() == nil { // reading the lag may be forbidden
 			state.Lag = 0
 			for _, topic := range group.Lag.TotalByTopic() {
 				state.Lag += topic.Lag
@@ -61,10 +61,10 @@ type Publisher struct {
 	producer *producer
 }
 
-// NewPublisher returns a Publisher. It connects when it is used first.
+// NewPublisher returns a Publisher. It connects on first use.
 func NewPublisher(e Exchange) (*Publisher, error) {
 	const never = 100 * 365 * 24 * time.Hour
-	e.TopicWait = never // a topic that is missing is no fault of its messages
+	e.TopicWait = never // a missing topic is not the fault of its messages
 	p, err := newProducer(e.Options)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func NewPublisher(e Exchange) (*Publisher, error) {
 	return &Publisher{e, p}, nil
 }
 
-// Publish implements bridge.Sink. It takes Options.Timeout at most.
+// Publish implements bridge.Sink. It takes at most Options.Timeout.
 func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message) []error {
 	records := make([]*kgo.Record, len(messages))
 	for i := range messages {
@@ -108,12 +108,12 @@ func ofRecord(reply *kerr.Error) bool {
 	return false
 }
 
-// Close ends the publisher. Publications that still run may or may not have succeeded.
+// Close ends the publisher. Publications in progress may or may not have succeeded.
 func (p *Publisher) Close() { p.producer.close() }
 
-// Receiver reads the messages of a bridge. It implements bridge.Source. It is no member of its
-// group: the positions in Redis decide where it begins. It commits offsets so that Kafka's tools
-// show how far it has come, and begins there if Redis has lost the positions.
+// Receiver reads the messages of a bridge. It implements bridge.Source. It is not a member of its
+// group: the positions in Redis determine where it begins. It commits offsets so that Kafka's tools
+// show its progress, and begins there if Redis has lost the positions.
 type Receiver struct {
 	exchange Exchange
 	client   *kgo.Client
@@ -123,10 +123,10 @@ type Receiver struct {
 	saved    time.Time
 }
 
-// receivedTopic is a topic that is read.
+// receivedTopic is a topic that is being read.
 type receivedTopic struct {
 	log  string
-	lags map[int32]int64 // messages behind the last one that was fetched, by partition
+	lags map[int32]int64 // messages after the last fetched one, by partition
 }
 
 const (
@@ -134,7 +134,7 @@ const (
 	saveAgain = time.Second
 )
 
-// NewReceiver returns a Receiver. It connects when it is used first.
+// NewReceiver returns a Receiver. It connects on first use.
 func NewReceiver(e Exchange) (*Receiver, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func NewReceiver(e Exchange) (*Receiver, error) {
 	return &Receiver{exchange: e, topics: map[string]*receivedTopic{}, taken: map[string]map[int32]kadm.Offset{}}, nil
 }
 
-// Fetch implements bridge.Source. It waits for Options.Wait at most. Topics that do not exist have
-// no messages.
+// Fetch implements bridge.Source. It waits for at most Options.Wait. Topics that do not exist have no
+// messages.
 func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) ([]cloudevents.Message, error) {
 	if err := r.prepare(ctx, topics, after); err != nil {
 		return nil, err
@@ -175,12 +175,12 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 		}
 	})
 	if len(out) > 0 {
-		return out, nil // an error of another partition comes again
+		return out, nil // an error of another partition will recur
 	}
 	return nil, errors.Join(errs...)
 }
 
-// prepare makes the client read the partitions of the topics, and of no others.
+// prepare makes the client read exactly the partitions of the topics.
 func (r *Receiver) prepare(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	look := time.Since(r.looked) >= lookAgain
 	for _, topic := range topics {
@@ -188,7 +188,7 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	}
 	for topic := range r.topics {
 		if !slices.Contains(topics, topic) {
-			r.stop() // what is buffered of the topic must not come back with it
+			r.stop() // drop buffered messages of the topic
 			look = true
 			break
 		}
@@ -244,8 +244,8 @@ func logOf(detail kadm.TopicDetail) string {
 	return detail.ID.String()
 }
 
-// add adds the partitions that are not read yet. Each begins behind the last record that was
-// taken, else where the group stands, else at its start.
+// add adds the partitions that are not read yet. Each begins after the last record that was taken,
+// otherwise at the offset of the group, otherwise at its start.
 func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	unread := r.unread(meta, topics)
 	if len(unread) == 0 {
@@ -273,7 +273,7 @@ func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string,
 	return nil
 }
 
-// unread returns the partitions that are not read yet, each with its start.
+// unread returns the partitions that are not read yet, with their start offsets.
 func (r *Receiver) unread(meta kadm.Metadata, topics []string) map[string]map[int32]kgo.Offset {
 	unread := map[string]map[int32]kgo.Offset{}
 	for _, topic := range topics {
@@ -302,7 +302,7 @@ func (r *Receiver) reads(topic string, partition int32) bool {
 	return reads
 }
 
-// stop forgets everything that is read. The next Fetch begins again.
+// stop forgets all reading state. The next Fetch begins again.
 func (r *Receiver) stop() {
 	if r.client != nil {
 		r.client.Close()
@@ -321,7 +321,7 @@ func (r *Receiver) Taken(_ context.Context, messages []cloudevents.Message) {
 	}
 }
 
-// save commits offsets now and then. That it fails does not matter: they are for people.
+// save commits offsets from time to time. Failures do not matter: the offsets are only informative.
 func (r *Receiver) save(ctx context.Context) {
 	if len(r.taken) == 0 || time.Since(r.saved) < saveAgain || r.client == nil {
 		return
@@ -340,8 +340,8 @@ func (r *Receiver) save(ctx context.Context) {
 	}
 }
 
-// Lags returns how many messages of each partition are behind the last one that Fetch returned.
-// Call it between two calls of Fetch.
+// Lags returns how many messages of each partition follow the last one that Fetch returned. Do not
+// call it concurrently with Fetch.
 func (r *Receiver) Lags() map[string]int64 {
 	out := map[string]int64{}
 	for name, topic := range r.topics {

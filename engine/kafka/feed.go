@@ -15,13 +15,13 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Feed reads requests from the schedule topic as a member of its group, and sends them there.
-// It implements scheduler.Feed and scheduler.Queue. Only Send may be called concurrently. A
-// Feed joins the group when Fetch is called first.
+// Feed reads requests from the schedule topic as a member of its group, and sends requests to it. It
+// implements scheduler.Feed and scheduler.Queue. Only Send may be called concurrently. A Feed joins
+// the group on the first call of Fetch.
 //
-// Partitions do not move between a Fetch that returns messages and the next one, so the
-// messages in hand are handled by one process, unless it takes so long that the broker takes
-// it for dead. Offsets are committed about once a second, when partitions move, and by Close.
+// Partitions do not move between a Fetch that returns messages and the next one, so fetched messages
+// are handled by one process, unless it takes so long that the broker considers it dead. Offsets are
+// committed about once a second, when partitions move, and by Close.
 type Feed struct {
 	opts     Options
 	producer *producer
@@ -29,17 +29,17 @@ type Feed struct {
 	mu     sync.Mutex // guards group against Close
 	group  *kgo.Client
 	closed bool
-	epochs map[int32]int32 // of the leaders, by partition, as they were fetched
+	epochs map[int32]int32 // leader epochs, by partition, at the time of the fetch
 	exists bool            // the topic
 
 	lags   sync.Mutex // guards unread
 	unread map[int32]int64
 }
 
-// maxFetched is how many messages Fetch returns at most.
+// maxFetched is the maximum number of messages that Fetch returns.
 const maxFetched = 500
 
-// NewFeed returns a Feed. It connects when it is used first.
+// NewFeed returns a Feed. It connects on first use.
 func NewFeed(o Options) (*Feed, error) {
 	p, err := newProducer(o)
 	if err != nil {
@@ -67,7 +67,7 @@ func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
 	return errs
 }
 
-// Fetch implements scheduler.Feed. It waits for Options.Wait at most.
+// Fetch implements scheduler.Feed. It waits for at most Options.Wait.
 func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Wait)
 	defer cancel()
@@ -88,7 +88,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 		messages = append(messages, m)
 	})
 	if len(messages) > 0 {
-		return messages, nil // an error of another partition comes again
+		return messages, nil // an error of another partition will recur
 	}
 	cl.AllowRebalance()
 	var errs []error
@@ -100,7 +100,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 	return nil, errors.Join(errs...)
 }
 
-// note notes how many messages the partitions have behind those that were fetched.
+// note records how many messages the partitions have after those that were fetched.
 func (f *Feed) note(fetches kgo.Fetches) {
 	f.lags.Lock()
 	defer f.lags.Unlock()
@@ -111,16 +111,16 @@ func (f *Feed) note(fetches kgo.Fetches) {
 	})
 }
 
-// Lag returns, for each partition that this process reads, how many messages it had behind
-// those that were fetched last.
+// Lag returns, for each partition that this process reads, the number of messages after the last
+// fetched one.
 func (f *Feed) Lag() map[int32]int64 {
 	f.lags.Lock()
 	defer f.lags.Unlock()
 	return maps.Clone(f.unread)
 }
 
-// revoked commits what is marked, as the client does by default, and forgets partitions that
-// now belong to other members of the group.
+// revoked commits marked offsets, as the client does by default, and forgets partitions that now
+// belong to other members of the group.
 func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]int32) {
 	_ = cl.CommitMarkedOffsets(ctx) // what is not committed is read again
 	f.lags.Lock()
@@ -130,8 +130,8 @@ func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]in
 	}
 }
 
-// join returns the member of the group, once the topic exists: a member would wait for it and
-// say nothing.
+// join returns the member of the group once the topic exists: otherwise the member would silently
+// wait for it.
 func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 	if !f.exists {
 		s, err := f.producer.session(&f.producer.together)
@@ -179,8 +179,8 @@ func (f *Feed) Commit(_ context.Context, messages []schedule.Message) error {
 	return nil
 }
 
-// Reject implements scheduler.Feed: it publishes the message as it is to the dead letter topic,
-// with the reason and the place of the message in headers.
+// Reject implements scheduler.Feed: it publishes the message unchanged to the dead letter topic, with
+// the reason and the place of the message in headers.
 func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) error {
 	const decimal = 10
 	r := &kgo.Record{Topic: f.opts.ScheduleDLQ, Key: m.Key, Value: m.Value, Headers: headers(append(slices.Clip(m.Headers),
@@ -191,7 +191,7 @@ func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) er
 	))}
 	err := f.producer.publish(ctx, []*kgo.Record{r})[0]
 	if errors.Is(err, schedule.ErrRefused) && len(r.Value) > 0 {
-		// The headers make it too large: without the value it says where that can be found.
+		// The headers make it too large: without the value, they say where to find it.
 		r = &kgo.Record{Topic: r.Topic, Key: r.Key, Headers: r.Headers}
 		err = f.producer.publish(ctx, []*kgo.Record{r})[0]
 	}
@@ -201,7 +201,7 @@ func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) er
 	return nil
 }
 
-// Close commits what is marked and leaves the group. No call may run.
+// Close commits marked offsets and leaves the group. No other call may be in progress.
 func (f *Feed) Close(ctx context.Context) error {
 	f.mu.Lock()
 	f.closed = true

@@ -1,5 +1,5 @@
-// Package kafka publishes events to Kafka and reads requests from it. It is the only package
-// that knows the client library.
+// Package kafka publishes events to Kafka and reads requests from it. It is the only package that
+// uses the client library.
 package kafka
 
 import (
@@ -24,35 +24,35 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Options say how to reach the brokers and how to use them. The names of settings in errors
-// are those of the environment.
+// Options configures how to reach and use the brokers. Errors name settings by their environment
+// variables.
 type Options struct {
 	Brokers  []string // host:port
 	ClientID string
-	// Version is the newest version of Kafka whose protocol is spoken, such as 2.3, for brokers
-	// that misreport theirs; "": what the broker offers.
+	// Version is the newest Kafka version whose protocol to use, such as 2.3, for brokers that
+	// misreport theirs; "": what the broker offers.
 	Version string
 
 	TLS           bool
 	CA, Cert, Key string // file names in PEM; an empty CA means the system's
 	SASL          string // "", plain, scram-sha-256, scram-sha-512 or oauthbearer
 	Username      string
-	Password      string // of oauthbearer, the token
+	Password      string // for oauthbearer, the token
 	PasswordFile  string // read at each authentication, in place of Password
 
 	Compression string // none, gzip, snappy, lz4 or zstd
-	// Linger is how long a record waits for others that go to the same partition. Callers wait
-	// for their batches, and those of others fill up meanwhile, so 0 is fastest.
+	// Linger is how long a record waits for others for the same partition. Since callers wait for
+	// their batches, during which the next ones fill up, 0 is fastest.
 	Linger time.Duration
-	// Timeout is the longest that a publication takes.
+	// Timeout is the longest time that a publication takes.
 	Timeout time.Duration
-	// TopicWait is how long a topic has to be unknown until its events are refused.
+	// TopicWait is how long a topic must be unknown before its events are rejected.
 	TopicWait time.Duration
 
 	ScheduleTopic string // of requests
 	ScheduleDLQ   string // of requests that cannot be read
 	Group         string // of the consumers of ScheduleTopic
-	// Wait is the longest that Feed.Fetch waits for messages.
+	// Wait is the longest time that Feed.Fetch waits for messages.
 	Wait time.Duration
 
 	Partitions  int // of topics that Init creates
@@ -142,13 +142,13 @@ func (o Options) Check() error {
 	return errors.Join(errs...)
 }
 
-// client returns a client of the brokers. It connects when it is used first.
+// client returns a client of the brokers. It connects on first use.
 func (o Options) client(more ...kgo.Opt) (*kgo.Client, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	// A request and each wait between two tries take a fraction of the time-out, so that a lost
-	// reply leaves time to ask again.
+	// A request and each wait between two attempts take a fraction of the timeout, so that a lost
+	// reply leaves time to try again.
 	const parts, waits = 5, 10
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
@@ -204,8 +204,8 @@ func (o Options) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// mechanism authenticates with the password as it is at that time: files are replaced when a
-// password or token changes.
+// mechanism reads the password for each authentication, since files are replaced when a password or
+// token changes.
 func (o Options) mechanism() sasl.Mechanism {
 	password := func() (string, error) {
 		if o.PasswordFile == "" {

@@ -16,23 +16,22 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// producer publishes records with acks from all in-sync replicas and tells what is known of
-// each one that failed.
+// producer publishes records with acks from all in-sync replicas, and reports for each failed record
+// what is known about it.
 //
-// It relies on what the client promises of an idempotent producer: a batch without a reply is
-// sent again with the same sequence number, which the broker drops if it has it; and a record
-// fails only if it was not sent since the last reply, else it stays in the client. Two cases
-// are left to us. A batch whose reply was lost, and which is then sent again and rejected, may
-// have been written the first time: session counts lost replies. A batch without any reply
-// until the time-out blocks all later ones of its partition: its session is closed and
-// replaced.
+// It relies on the guarantees of the client's idempotent producer: a batch without a reply is sent
+// again with the same sequence number, so that the broker drops it if it has it; and a record fails
+// only if it was not sent since the last reply, otherwise it stays in the client. Two cases remain.
+// A batch whose reply was lost, and which is then sent again and rejected, may have been written the
+// first time: session counts lost replies. A batch without any reply before the timeout blocks all
+// later ones of its partition: its session is closed and replaced.
 type producer struct {
 	opts   Options
 	topics *topics
 
 	mu       sync.Mutex
 	together *session // of all records
-	alone    *session // of those that were refused in one batch with others; nil if unused
+	alone    *session // of records whose shared batch was rejected; nil if unused
 	closed   bool
 	// isolating is held while a record is sent alone.
 	isolating sync.Mutex
@@ -47,7 +46,7 @@ func newProducer(o Options) (*producer, error) {
 }
 
 // publish publishes records and returns one error for each. The errors wrap those of package
-// schedule. It returns after opts.Timeout at the latest.
+// schedule. It returns after at most opts.Timeout.
 func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
 	const parts = 5 // the client gives up a part earlier, so that it can say what it knows
 	hard, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.opts.Timeout)
@@ -75,8 +74,8 @@ func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
 	return errs
 }
 
-// produce produces some of the records and waits for the replies, soft for those that the
-// client can take back.
+// produce produces some of the records and waits for the replies. After soft ends, it waits only for
+// records that the client cannot take back.
 func (p *producer) produce(soft, hard context.Context, s *session, records []*kgo.Record, which []int, errs []error) {
 	type end struct {
 		i   int
@@ -103,8 +102,8 @@ func (p *producer) produce(soft, hard context.Context, s *session, records []*kg
 	}
 }
 
-// isolate sends each record alone that was in a batch which a broker refused because of one
-// record: only then is it known which. What it does not come to in time is tried later.
+// isolate sends each record separately if its batch was rejected because of one record, to find out
+// which. Records that it has no time for are tried later.
 func (p *producer) isolate(soft, hard context.Context, records []*kgo.Record, errs []error) {
 	var which []int
 	for i, err := range errs {
@@ -131,13 +130,13 @@ func (p *producer) isolate(soft, hard context.Context, records []*kgo.Record, er
 	}
 }
 
-// batchError is the error of all records in a batch that was refused because of one of them.
+// batchError is the error of all records in a batch that was rejected because of one of them.
 type batchError struct{ reply *kerr.Error }
 
 func (b *batchError) Error() string { return b.reply.Error() }
 
-// classify wraps an error of the client with what it says about the publication of a record
-// that was produced after before.
+// classify wraps an error of the client with what it says about the publication of a record; before
+// is the session's state before the record was produced.
 func (p *producer) classify(err error, before state, s *session, topic string) error {
 	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
 	unknown := fmt.Errorf("it may have been published: %w", err)
@@ -165,8 +164,8 @@ func (p *producer) classify(err error, before state, s *session, topic string) e
 	}
 }
 
-// classifyReply wraps the broker's reply to a record, which came from the only time that it
-// was sent or was written by none of them.
+// classifyReply wraps the broker's reply to a record that was sent only once, or that no attempt has
+// written.
 func classifyReply(reply *kerr.Error, err error) error {
 	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
 	switch reply {
@@ -185,7 +184,7 @@ func classifyReply(reply *kerr.Error, err error) error {
 	return wrap(schedule.ErrNotPublished)
 }
 
-// session returns the session in use at a place, and creates it if there is none.
+// session returns the session at a place, and creates it if necessary.
 func (p *producer) session(at **session) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +201,7 @@ func (p *producer) session(at **session) (*session, error) {
 	return s, err
 }
 
-// drop ends a session, so that its records end and the next ones go to another.
+// drop ends a session, so that its records end and later ones use another.
 func (p *producer) drop(s *session) {
 	p.mu.Lock()
 	for _, at := range []**session{&p.together, &p.alone} {
@@ -214,7 +213,7 @@ func (p *producer) drop(s *session) {
 	s.client.Close()
 }
 
-// close ends the producer. Records that it still waits for may have been published.
+// close ends the producer. Records that it is still waiting for may have been published.
 func (p *producer) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -233,7 +232,7 @@ type session struct {
 	open, connects, lost atomic.Int64
 }
 
-// state is a session's state at one moment.
+// state is a session's state at a moment.
 type state struct {
 	open     int64 // connections
 	connects int64 // connections that were ever open

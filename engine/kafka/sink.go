@@ -8,12 +8,11 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Sink publishes events as records: the key of an event as key, its payload as value, and its
-// schedule.Event.RecordHeaders as headers. It implements scheduler.Sink. Topics are never
-// created.
+// Sink publishes events as records: an event's key as key, its payload as value, and its
+// schedule.Event.RecordHeaders as headers. It implements scheduler.Sink. It never creates topics.
 type Sink struct{ producer *producer }
 
-// NewSink returns a Sink. It connects when it is used first.
+// NewSink returns a Sink. It connects on first use.
 func NewSink(o Options) (*Sink, error) {
 	p, err := newProducer(o)
 	if err != nil {
@@ -22,7 +21,7 @@ func NewSink(o Options) (*Sink, error) {
 	return &Sink{p}, nil
 }
 
-// Publish implements scheduler.Sink. It takes Options.Timeout at most.
+// Publish implements scheduler.Sink. It takes at most Options.Timeout.
 func (s *Sink) Publish(ctx context.Context, events []schedule.Event) []error {
 	records := make([]*kgo.Record, len(events))
 	for i := range events {
@@ -32,7 +31,7 @@ func (s *Sink) Publish(ctx context.Context, events []schedule.Event) []error {
 	return s.producer.publish(ctx, records)
 }
 
-// Close ends the sink. Publications that still run may or may not have succeeded.
+// Close ends the sink. Publications in progress may or may not have succeeded.
 func (s *Sink) Close() { s.producer.close() }
 
 func headers(from []schedule.Header) []kgo.RecordHeader {

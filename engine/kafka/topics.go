@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// topics knows which topics exist. Only records of those reach the client's producer, which
-// would ask for a topic that does not exist until it is closed, and wait for it.
+// topics tracks which topics exist. Only their records reach the client's producer, which would
+// otherwise ask for a missing topic until it is closed, and wait for it.
 type topics struct {
-	wait time.Duration // after which a topic that does not exist is refused
+	wait time.Duration // after which records of a topic that does not exist are rejected
 
 	mu    sync.Mutex
 	known map[string]topic
@@ -24,12 +24,12 @@ type topics struct {
 
 type topic struct {
 	exists       bool
-	since, asked time.Time // of one that does not: since when, and when the broker said so last
+	since, asked time.Time // if it does not exist: since when, and when the broker last said so
 }
 
 func newTopics(wait time.Duration) *topics { return &topics{wait: wait, known: map[string]topic{}} }
 
-// askAgain is how long the answer holds that a topic does not exist.
+// askAgain is how long to remember that a topic does not exist.
 const askAgain = time.Second
 
 // check sets the errors of records whose topics are not known to exist.
@@ -56,7 +56,7 @@ func (t *topics) check(ctx context.Context, s *session, records []*kgo.Record, e
 	}
 }
 
-// missing returns the error of a record whose topic does not exist.
+// missing returns the error for a record whose topic does not exist.
 func (t *topics) missing(known topic) error {
 	if lasts := known.asked.Sub(known.since); lasts >= t.wait {
 		return fmt.Errorf("%w: the topic does not exist, for %s now: %w", schedule.ErrRefused, lasts.Round(time.Second), kerr.UnknownTopicOrPartition)
@@ -64,14 +64,14 @@ func (t *topics) missing(known topic) error {
 	return fmt.Errorf("%w: %w", schedule.ErrLater, kerr.UnknownTopicOrPartition)
 }
 
-// ask asks a broker for topics.
+// ask asks a broker about topics.
 func (t *topics) ask(ctx context.Context, s *session, names []string, found map[string]error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
 		one := kmsg.NewMetadataRequestTopic()
 		one.Topic = new(name)
 		req.Topics = append(req.Topics, one)
-		found[name] = fmt.Errorf("%w: a broker did not tell of the topic", schedule.ErrLater)
+		found[name] = fmt.Errorf("%w: a broker did not report the topic", schedule.ErrLater)
 	}
 	reply, err := req.RequestWith(ctx, s.client)
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *topics) ask(ctx context.Context, s *session, names []string, found map[
 	}
 }
 
-// note notes what a broker said of a topic and returns the error of its records.
+// note records a broker's reply about a topic and returns the error for its records.
 func (t *topics) note(name string, reply *kerr.Error) error {
 	switch {
 	case reply == kerr.UnknownTopicOrPartition:
@@ -113,7 +113,7 @@ func (t *topics) note(name string, reply *kerr.Error) error {
 	}
 }
 
-// shrink forgets topics that do not exist and that nobody asked for recently.
+// shrink forgets topics that do not exist and were not used recently.
 func (t *topics) shrink() {
 	for name, known := range t.known {
 		if !known.exists && time.Since(known.asked) > t.wait {
@@ -128,7 +128,7 @@ func (t *topics) forget(s *session, name string) {
 	defer t.mu.Unlock()
 	if t.known[name].exists {
 		delete(t.known, name)
-		// Not here: the client calls back while it holds locks that this needs.
+		// In another goroutine: the client calls back while holding locks that this needs.
 		go s.client.PurgeTopicsFromProducing(name)
 	}
 }

@@ -1,5 +1,5 @@
-// Package nats publishes messages to a stream of NATS JetStream and reads them from it. It is the
-// only package that knows the client library.
+// Package nats publishes messages to a stream of NATS JetStream and reads them from it. It is the only
+// package that uses the client library.
 package nats
 
 import (
@@ -20,8 +20,8 @@ import (
 	"flunq.io/flunq/engine/cloudevents"
 )
 
-// Options say how to reach the servers and which stream to use. The names of settings in errors are
-// those of the environment.
+// Options configures how to reach the servers and which stream to use. Errors name settings by their
+// environment variables.
 type Options struct {
 	URL   string // nats://host:port or tls://host:port, several separated by commas; it may have a user and a password or a token
 	Creds string // file of credentials; "": none
@@ -32,11 +32,11 @@ type Options struct {
 	Stream string
 	Create bool // create the stream if it is missing, for the subjects below flunq, with these limits:
 
-	MaxAge   time.Duration // after which messages are removed; 0: never
-	MaxBytes int           // above which the oldest ones are; 0: never
+	MaxAge   time.Duration // age after which messages are removed; 0: never
+	MaxBytes int           // size above which the oldest messages are removed; 0: never
 
 	Timeout time.Duration // of a publication and of each request
-	Wait    time.Duration // the longest that Fetch waits for messages
+	Wait    time.Duration // longest time that Fetch waits for messages
 }
 
 // Defaults are the options of an ordinary deployment.
@@ -45,7 +45,7 @@ func Defaults() Options {
 	return Options{URL: nats.DefaultURL, Name: "flunq", Stream: "FLUNQ", MaxAge: week, Timeout: timeout, Wait: time.Second}
 }
 
-// Subjects are those of the stream that Options.Create creates.
+// Subjects are the subjects of the stream that Options.Create creates.
 const Subjects = "flunq.>"
 
 // Check returns an error that reports every bad option.
@@ -90,7 +90,7 @@ func (o Options) Address() string {
 	return strings.Join(urls, ",")
 }
 
-// connect returns a connection, which is made when a server answers. Each attempt to make it again
+// connect returns a connection, which is established when a server answers. Each attempt to reconnect
 // sends its outcome to attempts, unless that is full.
 func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream, error) {
 	if err := o.Check(); err != nil {
@@ -105,14 +105,14 @@ func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream
 	opts := []nats.Option{
 		nats.Name(o.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.Timeout(o.Timeout),
 		nats.ReconnectWait(200 * time.Millisecond),
-		// What is published without a connection fails, instead of being sent at an unknown time.
+		// Without a connection, publishing fails instead of being delayed for an unknown time.
 		nats.ReconnectBufSize(-1),
-		// Credentials that are wrong may be corrected.
+		// Wrong credentials may be corrected.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ConnectHandler(func(*nats.Conn) { attempted(nil) }),
 		nats.ReconnectHandler(func(*nats.Conn) { attempted(nil) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { attempted(err) }),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // what fails is reported where it is used
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // failures are reported where they occur
 	}
 	if o.Creds != "" {
 		opts = append(opts, nats.UserCredentials(o.Creds))
@@ -127,7 +127,7 @@ func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the NATS client: %w", err)
 	}
-	// A batch goes out at once, however large it is.
+	// Send a batch immediately, however large it is.
 	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(math.MaxInt32), jetstream.WithPublishAsyncTimeout(o.Timeout))
 	if err != nil {
 		conn.Close()
@@ -137,7 +137,7 @@ func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream
 }
 
 // Client is a connection to a stream. It implements bridge.Sink and bridge.Source; one goroutine may
-// publish while another one reads.
+// publish while another reads.
 type Client struct {
 	opts Options
 	conn *nats.Conn
@@ -151,7 +151,7 @@ type Client struct {
 	readers map[string]*reader // by topic
 	arrived chan arrival
 	log     string // identifies the stream
-	idle    int    // how often Fetch has found nothing in a row
+	idle    int    // consecutive Fetches that found nothing
 }
 
 // reader reads one topic in order.
@@ -159,7 +159,7 @@ type reader struct {
 	topic   string
 	reading jetstream.ConsumeContext
 	ended   chan struct{}
-	pending uint64 // messages behind the last one
+	pending uint64 // messages after the last one
 }
 
 type arrival struct {
@@ -167,7 +167,7 @@ type arrival struct {
 	msg    jetstream.Msg
 }
 
-// buffered is how many messages may have arrived that Fetch has not returned.
+// buffered is the number of received messages that Fetch has not returned yet.
 const buffered = 500
 
 // New returns a Client. It connects when a server answers.
@@ -195,7 +195,7 @@ func (c *Client) connected(ctx context.Context) error {
 	return nil
 }
 
-// stream returns the stream, and creates it if it is missing and that is wanted.
+// stream returns the stream, and creates it if it is missing and Options.Create is set.
 func (c *Client) stream(ctx context.Context) (jetstream.Stream, error) {
 	if err := c.connected(ctx); err != nil {
 		return nil, fmt.Errorf("no connection to NATS at %s: %w", c.opts.Address(), err)
@@ -218,8 +218,9 @@ func (c *Client) stream(ctx context.Context) (jetstream.Stream, error) {
 	return s, nil
 }
 
-// Publish implements bridge.Sink: a message goes to the subject of its topic and type, with its ID
-// as Nats-Msg-Id, by which the server drops doubles for a while. It returns after Options.Timeout.
+// Publish implements bridge.Sink: a message goes to the subject of its topic and type, with its ID as
+// Nats-Msg-Id, by which the server drops duplicates for a while. It returns after at most
+// Options.Timeout.
 func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -253,7 +254,7 @@ func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []
 	return errs
 }
 
-// exists makes sure that the stream exists, once.
+// exists makes sure once that the stream exists.
 func (c *Client) exists(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +266,7 @@ func (c *Client) exists(ctx context.Context) error {
 	return err
 }
 
-// classify says which messages will never be taken.
+// classify determines which messages will never be accepted.
 func (c *Client) classify(err error, topic string) error {
 	const tooLarge jetstream.ErrorCode = 10054 // than the stream allows
 	var api *jetstream.APIError
@@ -277,14 +278,14 @@ func (c *Client) classify(err error, topic string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.created = false // it may have been deleted
+	c.created = false // the stream may have been deleted
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return fmt.Errorf("no stream takes the subject %s.TYPE: 'nats stream edit %s --subjects' adds %s.>: %w", topic, c.opts.Stream, topic, err)
 	}
 	return fmt.Errorf("publish to %s.TYPE of stream %s: %w", topic, c.opts.Stream, err)
 }
 
-// token makes a text the end of a subject.
+// token converts a string to the last token of a subject.
 func token(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r <= ' ' || r == '*' || r == '>' || r == '\u007f' {
@@ -302,7 +303,7 @@ func token(text string) string {
 }
 
 // Fetch implements bridge.Source. It reads each topic, a subject that may end in >, with an ordered
-// consumer that begins after the position: the position in Redis decides, not the server's.
+// consumer that begins after the position in Redis: the server keeps no position.
 func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) ([]cloudevents.Message, error) {
 	if err := c.read(ctx, topics, after); err != nil {
 		return nil, err
@@ -329,7 +330,7 @@ func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) 
 	return out, nil
 }
 
-// checkEvery is how many times Fetch finds nothing until it asks whether the stream is still there.
+// checkEvery is the number of empty Fetches after which Fetch checks that the stream still exists.
 const checkEvery = 5
 
 // read starts the readers of new topics and ends the others.
@@ -377,12 +378,12 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 	return nil
 }
 
-// logOf returns what identifies a stream: one that is deleted and created again has another.
+// logOf identifies a stream: one that is deleted and created again gets another log.
 func logOf(s jetstream.Stream) string {
 	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36) //nolint:mnd // short
 }
 
-// start returns where the reading of a topic begins in the stream with a log.
+// start returns where to begin reading a topic in the stream identified by log.
 func start(topic, log string, after func(string) (cloudevents.Position, bool)) (jetstream.DeliverPolicy, uint64) {
 	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Log == log {
 		return jetstream.DeliverByStartSequencePolicy, uint64(p.Offset) + 1 //nolint:gosec // not negative
@@ -417,8 +418,8 @@ func (c *Client) end(r *reader) {
 	r.reading.Stop()
 }
 
-// append adds a message that has arrived, unless its reader has ended: then another one begins
-// where that was.
+// append adds a message that has arrived, unless its reader has ended: another reader then begins at
+// that message.
 func (c *Client) append(out []cloudevents.Message, a arrival) []cloudevents.Message {
 	meta, err := a.msg.Metadata()
 	if err != nil || c.readers[a.reader.topic] != a.reader {
@@ -439,8 +440,8 @@ func (c *Client) append(out []cloudevents.Message, a arrival) []cloudevents.Mess
 // Taken implements bridge.Source: the server keeps no position.
 func (c *Client) Taken(context.Context, []cloudevents.Message) {}
 
-// Lags returns how many messages of each partition are behind the last one that Fetch returned.
-// Call it between two calls of Fetch.
+// Lags returns how many messages of each partition follow the last one that Fetch returned. Do not
+// call it concurrently with Fetch.
 func (c *Client) Lags() map[string]int64 {
 	out := map[string]int64{}
 	for topic, r := range c.readers {
@@ -449,7 +450,7 @@ func (c *Client) Lags() map[string]int64 {
 	return out
 }
 
-// Close ends the connection. Publications that still run may or may not have succeeded.
+// Close ends the connection. Publications in progress may or may not have succeeded.
 func (c *Client) Close() {
 	for _, r := range c.readers {
 		c.end(r)
@@ -457,15 +458,15 @@ func (c *Client) Close() {
 	c.conn.Close()
 }
 
-// State is what a server says about the stream.
+// State is what a server reports about the stream.
 type State struct {
 	Messages  uint64
 	Unlimited bool   // nothing is ever removed
 	Lag       uint64 // messages of the topics after their positions
 }
 
-// Look returns the state of the stream, and how many messages of topics are after the position of
-// each. The server itself keeps no position, and delivers nothing again.
+// Look returns the state of the stream, and how many messages of topics follow the position of each.
+// The server itself keeps no position and does not redeliver.
 func Look(ctx context.Context, o Options, topics []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
 	o.Create = false
 	c, err := New(o)
@@ -492,7 +493,7 @@ func Look(ctx context.Context, o Options, topics []string, after func(partition 
 			return state, fmt.Errorf("look at %s of stream %s: %w", topic, o.Stream, err)
 		}
 		state.Lag += consumer.CachedInfo().NumPending
-		_ = s.DeleteConsumer(ctx, consumer.CachedInfo().Name) // else the server does, soon
+		_ = s.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server does, soon
 	}
 	return state, nil
 }

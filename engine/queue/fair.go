@@ -3,10 +3,10 @@ package queue
 
 import "slices"
 
-// Fair queues the items of several tenants. Items stay in order within each tenant, and
-// tenants take turns, so that a long queue does not delay the others. A tenant joins
-// behind all others with its first item, and leaves with its last one. The zero value is
-// empty and ready to use. It is not safe for concurrent use.
+// Fair queues the items of several tenants. Items stay in order within each tenant, and tenants take
+// turns, so that a long queue does not delay the others. A tenant joins behind all others with its
+// first item, and leaves with its last one. The zero value is an empty queue. It is not safe for
+// concurrent use.
 type Fair[T any] struct {
 	size  int
 	turns []string       // tenants with items, in order of their turns
@@ -46,8 +46,7 @@ func (f *Fair[T]) PushBack(tenant string, items ...T) {
 	f.set(tenant, items)
 }
 
-// PushFront puts copies of items before all others of a tenant and makes it the tenant's
-// turn.
+// PushFront puts copies of items before all others of a tenant and gives the tenant the turn.
 func (f *Fair[T]) PushFront(tenant string, items ...T) {
 	if len(items) == 0 {
 		return
@@ -67,9 +66,9 @@ func (f *Fair[T]) set(tenant string, items []T) {
 	f.items[tenant] = items
 }
 
-// First returns the next item of the first tenant for which may returns true, and makes
-// it that tenant's turn. The other tenants keep their order. If may is nil, every tenant
-// may. ok is false if there is no such tenant.
+// First returns the next item of the first tenant for which may returns true, and gives that tenant
+// the turn. The other tenants keep their order. A nil may allows every tenant. ok is false if there
+// is no such tenant.
 func (f *Fair[T]) First(may func(tenant string) bool) (item T, ok bool) {
 	for i, tenant := range f.turns {
 		if may == nil || may(tenant) {
@@ -81,11 +80,11 @@ func (f *Fair[T]) First(may func(tenant string) bool) (item T, ok bool) {
 	return item, false
 }
 
-// Pop removes the first item of the tenant whose turn it is. The tenant keeps its turn
-// while it has more.
+// Pop removes the first item of the tenant whose turn it is. The tenant keeps its turn while it has
+// more items.
 func (f *Fair[T]) Pop() {
 	tenant := f.turns[0]
-	clear(f.items[tenant][:1]) // so that it can be collected
+	clear(f.items[tenant][:1]) // so that it can be garbage-collected
 	if f.items[tenant] = f.items[tenant][1:]; len(f.items[tenant]) == 0 {
 		f.leave()
 	}
@@ -99,8 +98,8 @@ func (f *Fair[T]) EndTurn(tenant string) {
 	}
 }
 
-// Take removes and returns all items of the first tenant for which may returns true, nil
-// if there is none. If may is nil, every tenant may.
+// Take removes and returns all items of the first tenant for which may returns true, or nil. A nil
+// may allows every tenant.
 func (f *Fair[T]) Take(may func(tenant string) bool) []T {
 	if _, ok := f.First(may); !ok {
 		return nil

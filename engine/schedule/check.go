@@ -13,17 +13,17 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// The prefixes of topics that are not topics of the sink.
+// The prefixes of topics that do not belong to the sink.
 const (
-	// EventTopic begins a topic whose events reach a tenant: "event:TYPE" publishes a CloudEvent
+	// EventTopic is the prefix of topics whose events reach a tenant: "event:TYPE" publishes a CloudEvent
 	// of that type, with the payload as its data.
 	EventTopic = "event:"
-	// WorkflowTopic begins a topic whose events start an execution: "workflow:NAME" or
+	// WorkflowTopic is the prefix of topics whose events start an execution: "workflow:NAME" or
 	// "workflow:NAME:VERSION", with the payload as input and the event's id as its own.
 	WorkflowTopic = "workflow:"
 )
 
-// Limits say which requests are valid.
+// Limits determines which requests are valid.
 type Limits struct {
 	MinDelay, MaxDelay time.Duration // between now and Due
 	Payload            int           // bytes
@@ -36,9 +36,9 @@ func DefaultLimits() Limits {
 	return Limits{MinDelay: time.Minute, MaxDelay: days * 24 * time.Hour, Payload: 256 << 10}
 }
 
-// Limits of a content that no setting changes.
+// Limits of a Content that are not configurable.
 const (
-	longestTopic  = 249 // as Kafka
+	longestTopic  = 249 // as in Kafka
 	longestKey    = 1 << 10
 	mostHeaders   = 32
 	longestHeader = 1 << 10 // name or value
@@ -72,15 +72,14 @@ func uuid(id string) bool {
 	return true
 }
 
-// Check returns an error that says what is wrong with a request of now. All mistakes are
-// reported at once.
+// Check returns an error that lists everything wrong with a request that is made now.
 func (l Limits) Check(id string, c Content, now time.Time) error {
 	return errors.Join(CheckID(id), l.CheckDue(c.Due, now), l.checkContent(c))
 }
 
-// CheckWaited is Check for a request that waited before it was read: it may be overdue.
+// CheckWaited is Check for a request that waited before it was read, so it may be overdue.
 func (l Limits) CheckWaited(id string, c Content, now time.Time) error {
-	// What was allowed when it was sent is allowed still, whatever the clocks say.
+	// A request that was valid when it was sent is still valid, whatever the clocks say.
 	const skew = time.Minute
 	l.MaxDelay += skew
 	due := l.CheckDue(c.Due, now)
@@ -125,7 +124,7 @@ func (l Limits) checkContent(c Content) error {
 	return errors.Join(errs...)
 }
 
-// CheckDue returns an error unless an event may be due then, seen from now.
+// CheckDue returns an error unless an event may be due at due, seen from now.
 func (l Limits) CheckDue(due, now time.Time) error {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch earliest, latest := now.Add(l.MinDelay), now.Add(l.MaxDelay); {
@@ -160,20 +159,20 @@ func (l Limits) checkTopic(c Content) (errs []error) {
 	return errs
 }
 
-// eventType reports whether a text may be the type of a CloudEvent.
+// eventType reports whether text may be the type of a CloudEvent.
 func eventType(text string) bool {
 	return text != "" && len(text) <= longestTopic && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// workflowName reports whether a text may name a workflow: NAME, NAMESPACE.NAME, and after a
-// colon its version.
+// workflowName reports whether text may name a workflow: NAME or NAMESPACE.NAME, optionally with a
+// colon and its version.
 func workflowName(text string) bool {
 	name, version, versioned := strings.Cut(text, ":")
 	version = strings.ReplaceAll(version, "+", "-") // build metadata
 	return plain(name) && name != "" && (!versioned || plain(version) && version != "")
 }
 
-// plain reports whether a name may be that of a topic of Kafka.
+// plain reports whether a name may be that of a Kafka topic.
 func plain(name string) bool {
 	for _, c := range []byte(name) {
 		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'

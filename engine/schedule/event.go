@@ -1,6 +1,6 @@
-// Package schedule says what a scheduled event is: its content, its states, which requests
-// are valid, which transitions are allowed, and when a publication is tried again. It does no
-// I/O and reads no clock.
+// Package schedule defines scheduled events: their content, their states, which requests are valid,
+// which transitions are allowed, and when a publication is retried. It does no I/O and reads no
+// clock.
 package schedule
 
 import (
@@ -44,15 +44,15 @@ func (s Status) Open() bool { return s == Scheduled || s == Firing }
 // the same request.
 type Content struct {
 	Due     time.Time // when to publish, to the millisecond
-	Tenant  string    // of topics with the prefixes EventTopic and WorkflowTopic
+	Tenant  string    // for topics with the prefixes EventTopic and WorkflowTopic
 	Topic   string    // where to publish
 	Key     string    // of the published record; "": the event's id
 	Headers map[string]string
-	Payload []byte // published as it is
+	Payload []byte // published unchanged
 }
 
-// Equal reports whether two contents are the same, whatever their trace contexts: a repeated
-// request may come from another span.
+// Equal reports whether two contents are the same, ignoring their trace contexts: a repeated request
+// may come from another span.
 func (c Content) Equal(d Content) bool {
 	return c.Due.Equal(d.Due) && c.Tenant == d.Tenant && c.Topic == d.Topic && c.Key == d.Key &&
 		maps.Equal(untraced(c.Headers), untraced(d.Headers)) && bytes.Equal(c.Payload, d.Payload)
@@ -74,16 +74,16 @@ type Event struct {
 	ID     string // a UUID, in lower case
 	Status Status
 
-	// Version grows by one with each transition. A transition names the version that it
-	// follows, so of two that race, one is refused.
+	// Version increases by one with each transition. A transition names the version that it follows,
+	// so one of two racing transitions is rejected.
 	Version int64
 
-	// Attempts counts the publications tried, without those that found the sink away. The claim
-	// of an event that is still FIRING adds one: nobody knows how the publication before ended.
+	// Attempts counts the publications tried, except those that found the sink away. Claiming an event
+	// that is still FIRING adds one, since the outcome of its last publication is unknown.
 	Attempts int
-	Failures int       // those of them that certainly published nothing
+	Failures int       // attempts that certainly published nothing
 	Next     time.Time // when a SCHEDULED event is claimed: Due, or later after a failure
-	Lease    time.Time // until when a FIRING event belongs to its Owner
+	Lease    time.Time // end of the time for which a FIRING event belongs to its Owner
 	Owner    string    // the process that publishes a FIRING event
 	Error    string    // of the last publication that failed
 
@@ -94,7 +94,7 @@ type Event struct {
 // RecordKey returns the key of the published record.
 func (e *Event) RecordKey() string { return cmp.Or(e.Key, e.ID) }
 
-// MayBeOut reports whether an event may have been published already, although it is not FIRED.
+// MayBeOut reports whether an event that is not FIRED may have been published nevertheless.
 func (e *Event) MayBeOut() bool { return e.Status == Firing || e.Attempts > e.Failures }
 
 // Partition returns the partition of an event among count partitions: the 32-bit FNV-1a hash

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Filter selects events. The zero value of each member selects all.
+// Filter selects events. The zero value of each field selects all.
 type Filter struct {
 	Status    Status
 	Topic     string
 	Partition *int
 	DueAfter  time.Time // the earliest Due
-	DueBefore time.Time // every Due is before it
+	DueBefore time.Time // exclusive upper bound of Due
 	Limit     int       // 1 to 1000
-	Cursor    string    // of the page before
+	Cursor    string    // of the previous page
 }
 
-// Matches reports whether an event is among those that f selects, whatever its partition.
+// Matches reports whether f selects an event, whatever its partition.
 func (f Filter) Matches(e *Event) bool {
 	return (f.Status == "" || f.Status == e.Status) && (f.Topic == "" || f.Topic == e.Topic) &&
 		(f.DueAfter.IsZero() || !e.Due.Before(f.DueAfter)) && (f.DueBefore.IsZero() || e.Due.Before(f.DueBefore))
@@ -34,11 +34,11 @@ type Claim struct {
 type Claimed struct {
 	Now    time.Time // by the clock of Redis
 	Events []Event   // now FIRING
-	// Fired are events that the ledger has published itself, with Due, Topic, Attempts and when
-	// they were to be claimed as Next, and without the rest.
+	// Fired are events that the ledger has published itself. Of their fields, only Due, Topic, Attempts
+	// and Next, when they were to be claimed, are set.
 	Fired []Event
-	// Next is when the next event of the partition is due or the next lease ends; not after Now
-	// if there are more already. It is zero if the partition is empty.
+	// Next is when the next event of the partition is due or the next lease expires; not after Now if
+	// more are due already. It is zero if the partition is empty.
 	Next time.Time
 }
 
@@ -58,18 +58,18 @@ type Members struct {
 	Count      int // the newest count of partitions; 0 if none was set
 }
 
-// Counts is what one partition holds.
+// Counts holds the numbers of events in one partition.
 type Counts struct {
 	Partition int
 	Now       time.Time // by the clock of Redis
 	Scheduled int64     // events that are SCHEDULED
-	Overdue   int64     // those of them that should have been claimed
+	Overdue   int64     // those that should have been claimed
 	Firing    int64     // events that a process has claimed
 	Dead      int64
 	Next      time.Time // when the next event is due or the next lease ends; zero: never
 }
 
-// Sum returns what several partitions hold together; its Partition means nothing.
+// Sum returns the sum of the counts of several partitions; its Partition has no meaning.
 func Sum(all []Counts) (sum Counts) {
 	for _, c := range all {
 		sum.Scheduled += c.Scheduled
@@ -86,7 +86,7 @@ func Sum(all []Counts) (sum Counts) {
 	return sum
 }
 
-// The errors of a ledger that a client or an operator can mend.
+// Errors of a ledger that a client or an operator can resolve.
 var (
 	// ErrPartitions says that the count of partitions in Redis is not the expected one.
 	ErrPartitions = errors.New("another number of partitions")

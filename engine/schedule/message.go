@@ -31,13 +31,13 @@ type request struct {
 	CreatedAt int64  `json:"created_at,omitempty"`
 	UpdatedAt int64  `json:"updated_at,omitempty"`
 
-	ExecuteAtMS int64             `json:"execute_at_ms,omitempty"` // wins over ExecuteAt
+	ExecuteAtMS int64             `json:"execute_at_ms,omitempty"` // takes precedence over ExecuteAt
 	Key         string            `json:"key,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Tenant      string            `json:"tenant,omitempty"`
 }
 
-// Request returns the value of a message that asks for e.
+// Request returns the value of a message that requests e.
 func (e *Event) Request() ([]byte, error) {
 	return json.Marshal(request{
 		ID: e.ID, Topic: e.Topic, ExecuteAt: e.Due.Unix(), Payload: e.Payload,
@@ -55,8 +55,8 @@ const (
 	decimal, i64 = 10, 64
 )
 
-// Request returns the id and the content that a message asks for, and an error if it cannot be
-// read. What is missing, a Limits.Check reports.
+// Request returns the id and the content that a message requests, and an error if it cannot be read.
+// Missing values are reported by Limits.Check.
 func (m *Message) Request() (id string, c Content, err error) {
 	for _, h := range m.Headers {
 		if h.Name == epochHeader {
@@ -111,9 +111,9 @@ func unix(name string, seconds, millis int64) (time.Time, error) {
 	return time.Unix(seconds, millis*int64(time.Millisecond)).UTC(), nil
 }
 
-// id returns the id of an event whose message names none: the key if it is a UUID, else a
-// UUID of the message's place, so that a message that is read twice is one event, and two
-// messages with one key are two.
+// id returns the id of an event whose message names none: the key if it is a UUID, otherwise a UUID
+// derived from the message's place, so that a message that is read twice is one event, and two
+// messages with the same key are two.
 func (m *Message) id() string {
 	if uuid(string(m.Key)) {
 		return strings.ToLower(string(m.Key))

@@ -15,7 +15,7 @@ const (
 	Conflict    Code = 2
 	Internal    Code = 3
 	NotFound    Code = 4
-	NoContent   Code = 5 // nothing to do: it was cancelled before
+	NoContent   Code = 5 // nothing to do: it was already cancelled
 	RecordFound Code = 6
 )
 
@@ -28,26 +28,26 @@ func (c Code) String() string {
 	return names[c]
 }
 
-// Outcome is the answer to a request about one event.
+// Outcome is the reply to a request about one event.
 type Outcome struct {
 	Code    Code
 	Message string // "" for Success
 	Created bool   // by this request
-	Event   *Event // as it is now; nil if there is none
+	Event   *Event // in its current state; nil if it does not exist
 }
 
-// Placed is what a ledger says of an event that was to be stored.
+// Placed is a ledger's reply about an event to be stored.
 type Placed struct {
 	Event   Event // as it is stored now
 	Created bool  // by this call
 }
 
-// Change is a transition that a client or an operator asks for.
+// Change is a transition that a client or an operator requests.
 type Change struct {
 	Kind    ChangeKind
 	Content Content       // of a Replace
 	Due     time.Time     // of a Move; of a Replay, zero: at once
-	After   time.Duration // of a Move without a Due: until it, from now
+	After   time.Duration // of a Move without a Due: delay from now
 }
 
 // ChangeKind says what a Change does.
@@ -62,8 +62,8 @@ const (
 	Drop    ChangeKind = "drop"    // give a dead event up: it becomes CANCELLED
 )
 
-// Allows reports whether a change may be applied to e, and if not, with which outcome the
-// request ends. An event that may be out can neither be cancelled nor changed.
+// Allows reports whether a change may be applied to e, and if not, the outcome of the request. An
+// event that may have been published can neither be cancelled nor changed.
 func (c Change) Allows(e *Event) (Outcome, bool) {
 	refuse := func(code Code, message string) (Outcome, bool) {
 		return Outcome{Code: code, Message: message, Event: e}, false
@@ -84,7 +84,7 @@ func (c Change) Allows(e *Event) (Outcome, bool) {
 	}
 }
 
-// Apply returns e after the change, which the caller has checked with Allows, at now.
+// Apply returns e after the change at now. The caller has checked the change with Allows.
 func (c Change) Apply(e Event, now time.Time) Event {
 	switch c.Kind {
 	case Cancel, Drop:
@@ -94,7 +94,7 @@ func (c Change) Apply(e Event, now time.Time) Event {
 	case Replace:
 		e.Content = c.Content
 	case Replay:
-		// What was due stays due: the published record says when it should have been.
+		// An overdue event keeps its due time: the published record says when it should have been published.
 	}
 	if e.Status != Cancelled {
 		e.Status, e.Attempts, e.Failures, e.Error = Scheduled, 0, 0, ""

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What CloudEvents attributes of every published event say.
+// Values of CloudEvents attributes of every published event.
 const (
 	// Source is the CloudEvents source.
 	Source = "/flunq/scheduler"
@@ -21,8 +21,8 @@ const (
 // Header is a header of a record.
 type Header struct{ Name, Value string }
 
-// RecordHeaders returns the headers of the published record, sorted by name: the attributes of
-// a CloudEvent in binary mode, what the scheduler knows, and the event's own.
+// RecordHeaders returns the headers of the published record, sorted by name: the attributes of a
+// CloudEvent in binary mode, those of the scheduler, and the event's own.
 func (e *Event) RecordHeaders() []Header {
 	headers := []Header{
 		{"ce_id", e.ID},

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// The errors that a sink wraps to say what is known about a publication that failed. With any
-// other error nobody knows whether the event was published.
+// Errors that a sink wraps to say what is known about a failed publication. After any other error, it
+// is unknown whether the event was published.
 var (
-	// ErrAway says that the sink cannot be reached: nothing was published, and the event is
-	// not to blame.
+	// ErrAway says that the sink cannot be reached: nothing was published, through no fault of the
+	// event.
 	ErrAway = errors.New("the sink is away")
-	// ErrLater says that nothing was published and the event is not to blame, but that others
+	// ErrLater says that nothing was published, through no fault of the event, but that other events
 	// may be published: its topic or partition is not available.
 	ErrLater = errors.New("not available")
-	// ErrRefused says that the sink will never take the event.
+	// ErrRefused says that the sink will never accept the event.
 	ErrRefused = errors.New("refused")
 	// ErrNotPublished says that nothing was published this time.
 	ErrNotPublished = errors.New("not published")
 )
 
-// Retry says how publications are repeated.
+// Retry determines how publications are retried.
 type Retry struct {
-	Attempts int           // certain failures after which an event is DEAD; 1 or more
+	Attempts int           // number of certain failures after which an event is DEAD; 1 or more
 	First    time.Duration // the pause after the first failure; doubles with each
 	Longest  time.Duration // of the pauses
 	Lease    time.Duration // how long a claimed event belongs to its process; simulated 1s to 1m
@@ -44,21 +44,21 @@ func (r Retry) Pause(n int) time.Duration {
 	return min(pause, r.Longest)
 }
 
-// Settled is the end of one publication, as a ledger records it. It takes effect only if the
-// event is still FIRING with this Version.
+// Settled is the outcome of one publication, as a ledger records it. It takes effect only if the event
+// is still FIRING with this Version.
 type Settled struct {
 	ID      string
 	Version int64 // of the event when it was claimed
 	Status  Status
-	// Attempts and Failures are those of the event from now on.
+	// Attempts and Failures are the new values for the event.
 	Attempts, Failures int
 	Next               time.Time // when an event that stays open is claimed again
 	Error              string
 }
 
-// Settle returns what follows from a publication of a claimed event that ended with err, nil
-// if it was published, at now. It returns false if nobody knows: then the event stays FIRING
-// until its lease ends.
+// Settle returns what follows, at now, from a publication of a claimed event that returned err, nil
+// if it was published. It returns false if the outcome is unknown: the event then stays FIRING until
+// its lease expires.
 func (r Retry) Settle(e *Event, err error, now time.Time) (Settled, bool) {
 	out := Settled{ID: e.ID, Version: e.Version, Attempts: e.Attempts + 1, Failures: e.Failures}
 	switch {
@@ -78,8 +78,8 @@ func (r Retry) Settle(e *Event, err error, now time.Time) (Settled, bool) {
 		return Settled{}, false
 	}
 	if out.Status == Scheduled && e.Attempts > e.Failures {
-		// An earlier publication may have succeeded: the event stays FIRING, so that nobody
-		// cancels it, and its next claim counts one attempt more.
+		// An earlier publication may have succeeded: the event stays FIRING, so that it cannot be
+		// cancelled, and its next claim adds an attempt.
 		out.Status = Firing
 		out.Attempts--
 	}

@@ -10,21 +10,21 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// MostAtOnce is how many events one call schedules at most.
+// MostAtOnce is the maximum number of events that one call schedules.
 const MostAtOnce = 1000
 
-// API answers the requests of clients, whatever protocol they speak. A returned error says
-// that the ledger cannot answer: the client may try again.
+// API answers the requests of clients, independently of the protocol. A returned error says that the
+// ledger cannot answer: the client may try again.
 type API struct {
 	ledger Ledger
 	opts   APIOptions
 }
 
-// APIOptions configure an API.
+// APIOptions configures an API.
 type APIOptions struct {
 	Limits schedule.Limits
 	Tenant string // of requests that name none
-	Topic  string // of requests that name none; "": they are refused
+	Topic  string // default for requests; "": requests without a topic are rejected
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
 	// Note, if set, receives each event that was stored or changed.
@@ -39,16 +39,16 @@ func NewAPI(ledger Ledger, opts APIOptions) *API { return &API{ledger, opts} }
 // Now returns the time of Redis, as exactly as the process knows it.
 func (a *API) Now() time.Time { return a.opts.Now() }
 
-// Request asks for one event.
+// Request is a request to schedule one event.
 type Request struct {
 	ID string
 	schedule.Content
 	After   time.Duration // until Due, from now; only without a Due
-	Replace bool          // an event with this id but another content, if it was never tried
+	Replace bool          // replace an event with this id and other content, if it was never tried
 }
 
-// Schedule stores events. The result has one outcome for each request. A request that is
-// repeated, as after a lost reply, succeeds again, even when the event has been published.
+// Schedule stores events. The result has one outcome for each request. A repeated request, for
+// example after a lost reply, succeeds again, even if the event has already been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
 	now := a.opts.Now().Truncate(time.Millisecond)
 	out := make([]schedule.Outcome, len(requests))
@@ -107,8 +107,8 @@ func (a *API) place(ctx context.Context, requests []Request, events []schedule.E
 	return nil
 }
 
-// repeated corrects the outcomes of requests that are refused now but succeeded before, such
-// as one whose event has fired meanwhile.
+// repeated corrects the outcomes of requests that are rejected now but succeeded before, for example
+// because their event has fired in the meantime.
 func (a *API) repeated(ctx context.Context, requests []Request, refused []int, out []schedule.Outcome) error {
 	var ids []string
 	var at []int
@@ -132,8 +132,8 @@ func (a *API) repeated(ctx context.Context, requests []Request, refused []int, o
 	return nil
 }
 
-// asks reports whether a request with this content asks for an event that exists. A repeated
-// request with a delay stands for another time each time.
+// asks reports whether a request with this content is a repeated request for an existing event. A
+// request with a delay has a different due time each time.
 func (r Request) asks(c schedule.Content, e *schedule.Event) bool {
 	if r.Due.IsZero() && r.After != 0 {
 		c.Due = e.Due
@@ -141,7 +141,7 @@ func (r Request) asks(c schedule.Content, e *schedule.Event) bool {
 	return c.Equal(e.Content)
 }
 
-// content returns the content that a request stands for, with all defaults.
+// content returns the content of a request, with all defaults.
 func (a *API) content(r Request, now time.Time) schedule.Content {
 	c := r.Content
 	c.Due = due(c.Due, r.After, now)
@@ -157,7 +157,7 @@ func (a *API) content(r Request, now time.Time) schedule.Content {
 	return c
 }
 
-// due returns when an event is due that was asked for at a time, or after a delay.
+// due returns when an event is due that was requested for a time or after a delay.
 func due(at time.Time, after time.Duration, now time.Time) time.Time {
 	if at.IsZero() && after != 0 {
 		at = now.Add(after)
@@ -201,7 +201,7 @@ func (a *API) note(o schedule.Outcome) {
 // Get returns an event: schedule.RecordFound, or schedule.NotFound.
 func (a *API) Get(ctx context.Context, id string) (schedule.Outcome, error) {
 	if err := schedule.CheckID(id); err != nil {
-		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil //nolint:nilerr // the outcome says it
+		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil //nolint:nilerr // the outcome has the message
 	}
 	found, err := a.ledger.Get(ctx, []string{strings.ToLower(id)})
 	switch {
@@ -224,8 +224,8 @@ func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Even
 	return a.ledger.List(ctx, filter)
 }
 
-// Partitions returns the partitions and the processes that share them. Before, it makes count
-// the number of partitions in place of from, unless count is 0.
+// Partitions returns the partitions and the processes that share them. If count is not 0, it first
+// changes the number of partitions from from to count.
 func (a *API) Partitions(ctx context.Context, from, count int) (schedule.Members, schedule.Outcome, error) {
 	var out schedule.Outcome
 	if count < 0 || count > MostPartitions {

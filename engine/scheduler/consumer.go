@@ -12,44 +12,44 @@ import (
 //
 // Two feeds exist: kafka.Feed, and the simulated one of sim/broker.
 type Feed interface {
-	// Fetch returns the next messages, those of each partition in the order of their offsets,
-	// and none if there are none for a while. Before a partition is given to another process,
-	// all messages that were fetched from it are either committed or fetched again there.
+	// Fetch returns the next messages, those of each partition in the order of their offsets, or none
+	// if none arrive for a while. Before a partition is assigned to another process, all messages that
+	// were fetched from it are either committed or fetched again there.
 	Fetch(ctx context.Context) ([]schedule.Message, error)
 
-	// Commit says that messages, and all before them, need not be read again.
+	// Commit records that messages, and all before them, need not be read again.
 	Commit(ctx context.Context, messages []schedule.Message) error
 
-	// Reject publishes a message that cannot be read, with the reason, where an operator finds
-	// it. After an error it may have been published.
+	// Reject publishes a message that cannot be read, with the reason, where an operator finds it.
+	// After an error it may have been published.
 	Reject(ctx context.Context, message schedule.Message, reason string) error
 }
 
 // Queue takes requests that a Consumer reads from a Feed.
 type Queue interface {
-	// Send sends a request for each event and returns one error for each, nil if it was sent
-	// for certain. The errors wrap those of package schedule, as a Sink's do.
+	// Send sends a request for each event and returns one error for each, nil if it was certainly sent.
+	// The errors wrap those of package schedule, like those of a Sink.
 	Send(ctx context.Context, events []schedule.Event) []error
 }
 
-// Consumer stores the events that a feed asks for. It commits messages only when their events
-// are stored or, if they make no sense, rejected.
+// Consumer stores the events that a feed requests. It commits messages only after their events are
+// stored or, if they are invalid, rejected.
 type Consumer struct {
 	feed Feed
 	api  *API
 	opts ConsumerOptions
 
-	// held are messages that were fetched and are not committed. No others are fetched before.
+	// held are messages that were fetched but not committed. No others are fetched before they are.
 	held     []schedule.Message
-	failures int // in a row
+	failures int // consecutive
 }
 
-// ConsumerOptions configure a Consumer.
+// ConsumerOptions configures a Consumer.
 type ConsumerOptions struct {
 	APIOptions
 
-	Retry schedule.Retry // whose pauses follow failures of the ledger
-	// Rejected, if set, receives each message that makes no sense.
+	Retry schedule.Retry // determines the pauses after failures of the ledger
+	// Rejected, if set, receives each invalid message.
 	Rejected func(m schedule.Message, reason string)
 }
 
@@ -58,15 +58,15 @@ func NewConsumer(feed Feed, ledger Ledger, opts ConsumerOptions) *Consumer {
 	return &Consumer{feed: feed, api: NewAPI(ledger, opts.APIOptions), opts: opts}
 }
 
-// Step handles the next messages. It returns how long to wait until the next step. After an
-// error the next step handles the same messages again.
+// Step handles the next messages. It returns how long to wait until the next step. After an error,
+// the next step handles the same messages again.
 func (c *Consumer) Step(ctx context.Context) (time.Duration, error) {
 	err := c.step(ctx)
 	switch {
 	case err != nil:
 		c.failures++
 		return c.opts.Retry.Pause(c.failures), err
-	case len(c.held) == 0: // and the feed has waited for some
+	case len(c.held) == 0: // the feed has already waited for some
 		return c.opts.Retry.First, nil
 	}
 	c.held, c.failures = nil, 0
@@ -97,8 +97,7 @@ func (c *Consumer) step(ctx context.Context) (err error) {
 	return c.feed.Commit(ctx, c.held)
 }
 
-// place stores the events of the messages that are held and sets the reasons why others cannot
-// be stored.
+// place stores the events of the held messages, and sets the reasons why others cannot be stored.
 func (c *Consumer) place(ctx context.Context, reasons []string) error {
 	now := c.opts.Now().Truncate(time.Millisecond)
 	var events []schedule.Event
@@ -117,7 +116,7 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 			if p.Created {
 				c.api.note(schedule.Outcome{Event: &p.Event})
 			} else if p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
-				// A later version may have been changed after the message was sent.
+				// A higher version may have been changed after the message was sent.
 				reasons[at[n]] = "an event with this id and another content exists"
 			}
 		}
@@ -133,7 +132,7 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 			reasons[i] = strings.ReplaceAll(err.Error(), "\n", "; ")
 			continue
 		}
-		// What one call says of two events with one id is not defined.
+		// The result of one call with two events with the same id is undefined.
 		if ids[id] || len(events) == MostAtOnce {
 			if err := store(); err != nil {
 				return err

@@ -1,14 +1,14 @@
-// Package scheduler publishes events when they are due, at least once, whatever dies:
+// Package scheduler publishes events when they are due, at least once, whichever process dies:
 //
 //	client ── gRPC ──▶ API ──▶ Ledger ──due──▶ Worker ──▶ Sink (tenant, Redis stream, Kafka)
 //	                            ▲ records and their index
 //	           Feed ──▶ Consumer┘
 //
-// Where records and streams are in one Redis, the ledger publishes an event in the step that
-// claims it, exactly once.
+// If records and streams are in one Redis, the ledger publishes an event in the step that claims it,
+// exactly once.
 //
-// Each actor is a step function, as the services of the engine are. In production, Run loops
-// over them; the simulator calls them itself.
+// Each actor is a step function, like the services of the engine. In production, Run loops over
+// them; the simulator calls them itself.
 package scheduler
 
 import (
@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Ledger keeps the events, and hands out those that are due. Each method is atomic for each
-// event. After an error of a write nobody knows whether it took effect.
+// Ledger keeps the events, and hands out those that are due. Each method is atomic for each event.
+// After an error of a write it is unknown whether it took effect.
 //
 // Two ledgers exist: agenda.Ledger keeps everything in Redis; Tabled keeps the records in a
 // Table and only their ids in Redis.
@@ -27,16 +27,16 @@ type Ledger interface {
 	// Now returns the time of Redis, which decides what is due.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Place stores events that are SCHEDULED, with Version 1 and their Created and Updated time
-	// set by the caller. An event whose id exists stays as it is. The result has one element
-	// for each.
+	// Place stores SCHEDULED events, whose Version must be 1 and whose Created and Updated times the
+	// caller has set. An event whose id exists is left unchanged. The result has one element for each
+	// event.
 	Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error)
 
-	// Get returns events in the order of their ids, nil for each that does not exist.
+	// Get returns events in the order of their ids, with nil for each that does not exist.
 	Get(ctx context.Context, ids []string) ([]*schedule.Event, error)
 
-	// Change applies a change to an event, if Change.Allows it to the event as it is then. It
-	// returns the outcome with the event as it is afterwards, or schedule.NotFound.
+	// Change applies a change to an event if Change.Allows it in the event's current state. It returns
+	// the outcome with the event afterwards, or schedule.NotFound.
 	Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error)
 
 	// List returns a page of events, ordered by Due and id as far as the ledger can, and the
@@ -48,23 +48,23 @@ type Ledger interface {
 	// the clock of Redis. A ledger that publishes events itself returns those as Fired.
 	Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error)
 
-	// Settle records the ends of publications of one partition, at now. An end that does not
-	// find its event FIRING in that version takes no effect; the result says which did.
+	// Settle records the outcomes, at now, of publications of one partition. An outcome whose event is
+	// not FIRING in that version has no effect; the result says which took effect.
 	Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) (took []bool, err error)
 
-	// Members returns the processes that fire events and the partitions. A process that is not
-	// "" is registered for ttl, or with a ttl of 0 removed.
+	// Members returns the processes that fire events, and the partitions. If process is not "", it is
+	// registered for ttl, or removed if ttl is 0.
 	Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error)
 
-	// SetPartitions makes count the number of partitions, if the newest one is from, 0 if none
-	// was set, or already count; else it returns schedule.ErrPartitions. Events stay in their
+	// SetPartitions sets the number of partitions to count if the newest number is from (0 if none was
+	// set) or already count; otherwise it returns schedule.ErrPartitions. Events stay in their
 	// partitions; former ones are forgotten when they are empty.
 	SetPartitions(ctx context.Context, from, count int) error
 }
 
 // Sink publishes events.
 type Sink interface {
-	// Publish publishes events and returns one error for each, nil if the sink has taken it for
-	// certain. The errors wrap those of package schedule; see schedule.Retry.Settle.
+	// Publish publishes events and returns one error for each, nil if the sink has certainly accepted
+	// it. The errors wrap those of package schedule; see schedule.Retry.Settle.
 	Publish(ctx context.Context, events []schedule.Event) []error
 }

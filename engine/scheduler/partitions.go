@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// partitionQueue knows when each partition is to be looked at. Each worker of the process
-// waits for another partition, the one that is due first.
+// partitionQueue knows when to look at each partition. Each worker of the process waits for a
+// different partition, the one that is due first.
 type partitionQueue struct {
 	mu         sync.Mutex
 	partitions map[int]*partition
 	idle       []chan struct{} // of workers that wait for any partition
-	paused     time.Time       // until when nothing is claimed
+	paused     time.Time       // nothing is claimed before this time
 }
 
 // partition is one partition in a partitionQueue.
@@ -28,8 +28,8 @@ func newPartitionQueue() *partitionQueue {
 	return &partitionQueue{partitions: map[int]*partition{}}
 }
 
-// grace is how much later than its owner another process looks at a partition. So a partition
-// whose owner has died is served before the owner's registration ends.
+// grace is how much later than its owner another process looks at a partition, so that a partition
+// whose owner has died is served before the owner's registration expires.
 const grace = time.Second
 
 // set changes the partitions and which of them belong to this process.
@@ -50,7 +50,7 @@ func (q *partitionQueue) set(all []int, owned func(int) bool) {
 		}
 		if late := grace; owned(p) {
 			if late = 0; known.grace > 0 {
-				known.due = time.Time{} // look at once: it may have waited for its former owner
+				known.due = time.Time{} // look immediately: it may have waited for its former owner
 				known.signal()
 			}
 			known.grace = late
@@ -60,8 +60,8 @@ func (q *partitionQueue) set(all []int, owned func(int) bool) {
 	}
 }
 
-// take reserves the partition that is due first. Without one, the worker is woken when there
-// is one again.
+// take reserves the partition that is due first. If there is none, the worker is woken when there is
+// one again.
 func (q *partitionQueue) take(wake chan struct{}) (int, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +84,7 @@ func (q *partitionQueue) take(wake chan struct{}) (int, bool) {
 	return first, true
 }
 
-// give ends the reservation of a partition that is to be looked at again at a time.
+// give ends the reservation of a partition, which is due again at a given time.
 func (q *partitionQueue) give(p int, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +94,7 @@ func (q *partitionQueue) give(p int, due time.Time) {
 	}
 }
 
-// note says that a partition is due at a time, perhaps earlier than known.
+// note records that a partition is due at a time, which may be earlier than known.
 func (q *partitionQueue) note(p int, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,7 +104,7 @@ func (q *partitionQueue) note(p int, due time.Time) {
 	}
 }
 
-// due returns when a partition is to be looked at.
+// due returns when to look at a partition.
 func (q *partitionQueue) due(p int) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,7 +118,7 @@ func (q *partitionQueue) due(p int) time.Time {
 	return one.due
 }
 
-// pause ends all claims until a time.
+// pause stops all claims until a given time.
 func (q *partitionQueue) pause(until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -177,8 +177,8 @@ func owner(p int, processes []string) (owner string) {
 	return owner
 }
 
-// mix spreads a hash over all bits, as the finalizer of MurmurHash3 does: FNV changes little
-// for a change of the last byte.
+// mix spreads a hash over all bits (the finalizer of MurmurHash3): FNV changes little when only the
+// last byte changes.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

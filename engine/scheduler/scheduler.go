@@ -16,14 +16,14 @@ import (
 type Options struct {
 	Process    string // unique among the processes on one Redis
 	Partitions int    // 1 to 1024
-	Workers    int    // batches published at once, 0 to 256
+	Workers    int    // batches published concurrently, 0 to 256
 	Drains     bool   // the caller publishes events by Drain, instead of workers
 	Batch      int    // events of a batch, 1 to 1000
 	Retry      schedule.Retry
-	// Look is how often a partition is looked at in which nothing is due. An event that another
-	// process schedules for earlier than that may fire late, so it is half of the least delay.
+	// Look is the interval at which a partition without due events is looked at. An event that another
+	// process schedules for earlier than that may fire late, so it is half of the minimum delay.
 	Look time.Duration
-	// Beat is for how long a process is registered; it registers three times as often.
+	// Beat is how long a registration lasts; the process renews it three times as often.
 	Beat time.Duration
 	// Clock is the clock of the machine, in simulation the virtual one.
 	Clock func() time.Time
@@ -33,14 +33,14 @@ type Options struct {
 	Extra []Actor
 }
 
-// DefaultOptions are the options of an ordinary process, but for Process and Clock.
+// DefaultOptions returns the options of an ordinary process, except Process and Clock.
 func DefaultOptions() Options {
 	const partitions, workers, batch = 16, 20, 50
 	retry := schedule.DefaultRetry()
 	return Options{Partitions: partitions, Workers: workers, Batch: batch, Retry: retry, Look: LookFor(schedule.DefaultLimits().MinDelay), Beat: retry.Lease}
 }
 
-// LookFor returns the Look for a least delay.
+// LookFor returns the Look for a minimum delay.
 func LookFor(least time.Duration) time.Duration {
 	const shortest = 100 * time.Millisecond
 	return min(max(least/2, shortest), longestRest)
@@ -95,7 +95,7 @@ type Scheduler struct {
 	publishing atomic.Int64 // batches that are being published
 }
 
-// Actor is one part of the scheduler that works by itself.
+// Actor is one part of the scheduler that runs independently.
 type Actor struct {
 	Name string
 	// Step does one round of work and returns how long to wait until the next one.
@@ -119,8 +119,8 @@ func New(ledger Ledger, sink Sink, opts Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// Actors returns the actors of the process, for a caller that steps them instead of calling
-// Run. The first one, which the others depend on, has to be stepped first.
+// Actors returns the actors of the process, for a caller that steps them instead of calling Run. The
+// first one, on which the others depend, must be stepped first.
 func (s *Scheduler) Actors() []Actor { return s.actors }
 
 // Now returns the time of Redis, as exactly as the process knows it.
@@ -132,15 +132,15 @@ func (s *Scheduler) Owned() int { return s.queue.owned() }
 // Publishing returns the number of batches that this process is publishing.
 func (s *Scheduler) Publishing() int { return int(s.publishing.Load()) }
 
-// Note tells the workers of this process that an event was scheduled or moved, so that it
-// fires in time even if it is due before they look at its partition again.
+// Note informs the workers of this process that an event was scheduled or moved, so that it fires in
+// time even if it is due before they look at its partition again.
 func (s *Scheduler) Note(e *schedule.Event) {
 	if e != nil && e.Status == schedule.Scheduled {
 		s.queue.note(schedule.Partition(e.ID, int(s.count.Load())), e.Next)
 	}
 }
 
-// NoteEntries tells them the same of entries that were added to the index.
+// NoteEntries does the same for entries that were added to the index.
 func (s *Scheduler) NoteEntries(entries []schedule.Entry) {
 	count := int(s.count.Load())
 	for _, e := range entries {
@@ -158,7 +158,7 @@ func (s *Scheduler) Prepare(ctx context.Context) error {
 	return err
 }
 
-// beat registers the process and learns of the others and of the partitions.
+// beat registers the process, and reads the other processes and the partitions.
 func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	name := s.opts.Process
 	if !s.opts.fires() {
@@ -177,8 +177,8 @@ func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	return s.opts.Beat / 3, nil
 }
 
-// Run works until ctx ends. Then it claims nothing more, and what is being published has some
-// seconds to end. A failed step is logged and repeated.
+// Run works until ctx ends. It then claims nothing more, and publications in progress get a few
+// seconds to finish. A failed step is logged and repeated.
 func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	if err := s.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -201,9 +201,9 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// Drain publishes what is due in all partitions, and returns how many were published and
-// when the next event is due, zero if there is none. A virtual clock that is to be advanced
-// calls it in place of running workers.
+// Drain publishes what is due in all partitions, and returns how many events were published and when
+// the next event is due, zero if there is none. It replaces running workers when a virtual clock is
+// about to be advanced.
 func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, err error) {
 	members, err := s.ledger.Members(ctx, s.opts.Process, s.opts.Beat)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, e
 	return published, next, nil
 }
 
-// drain is how long a process that stops waits for what is being published.
+// drain is how long a stopping process waits for publications in progress.
 const drain = 10 * time.Second
 
 // loop steps an actor until ctx ends; the steps use work as their context.
@@ -262,7 +262,7 @@ func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Log
 	}
 }
 
-// clock tells the time of Redis between two replies.
+// clock estimates the time of Redis between two replies.
 type clock struct {
 	local func() time.Time
 
@@ -270,7 +270,7 @@ type clock struct {
 	offset time.Duration // of Redis from the local clock
 }
 
-// set says that Redis' time is now.
+// set records that Redis' time is now.
 func (c *clock) set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

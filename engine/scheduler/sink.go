@@ -25,7 +25,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Topics is the Sink that publishes each event where the prefix of its topic says.
+// Topics is the Sink that publishes each event to the place that the prefix of its topic names.
 type Topics struct {
 	Tenant Sink // of event:TYPE and workflow:NAME
 	Plain  Sink // of all other topics
@@ -56,13 +56,13 @@ func (t Topics) Publish(ctx context.Context, events []schedule.Event) []error {
 	return out
 }
 
-// Tenants is the Sink of topics that belong to a tenant: event:TYPE publishes a CloudEvent in
-// its stream, with the event's id; an execution receives each id once. workflow:NAME starts an
-// execution whose id is the event's, so it starts once.
+// Tenants is the Sink for topics that belong to a tenant: event:TYPE publishes a CloudEvent in its
+// stream, with the event's id; an execution receives each id once. workflow:NAME starts an execution
+// with the event's id, so it starts once.
 type Tenants struct{ Store *store.Store }
 
-// Publish implements Sink. One event takes up to five round trips, so several are published at
-// once: a batch has to end before its lease.
+// Publish implements Sink. One event takes up to five round trips, so several are published
+// concurrently: a batch must finish before its lease expires.
 func (t Tenants) Publish(ctx context.Context, events []schedule.Event) []error {
 	const atOnce = 16
 	out, next := make([]error, len(events)), atomic.Int64{}
@@ -85,7 +85,7 @@ func (t Tenants) publish(ctx context.Context, e *schedule.Event) error {
 	return t.emit(ctx, e)
 }
 
-// data returns the payload as JSON: itself, or as a string if it is none.
+// data returns the payload if it is JSON, otherwise as a JSON string.
 func data(payload []byte) json.RawMessage {
 	if json.Valid(payload) {
 		return payload
@@ -123,13 +123,13 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload), Trace: sender,
 	})
 	if errors.Is(err, store.ErrExists) {
-		return nil // started by a publication whose end nobody knew
+		return nil // started by an earlier publication whose outcome was unknown
 	}
 	return err
 }
 
-// find returns the id, "namespace.name", of a registered workflow from its id or, if it is
-// unique, its name.
+// find returns the id, "namespace.name", of a registered workflow from its id or, if unique, its
+// name.
 func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) {
 	if known, err := registry.New(t.Store).Versions(ctx, tenant, name); err != nil || len(known) > 0 {
 		return name, err
@@ -155,7 +155,7 @@ func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) 
 }
 
 // Streams is the Sink that appends each event to the Redis stream of its topic, see agenda.StreamKey.
-// The stream is not trimmed: that is up to its readers.
+// It does not trim the stream, which is up to its readers.
 type Streams struct{ Redis *wire.Client }
 
 // Publish implements Sink.

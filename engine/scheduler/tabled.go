@@ -11,9 +11,9 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Tabled is a Ledger that keeps the records in a Table, and in Redis only an index of the open
-// ones. The table decides; whatever Redis has lost, forgotten to remove or has at a wrong time
-// is corrected when an entry is taken, or by the Reconciler. So each method first writes to the
+// Tabled is a Ledger that keeps the records in a Table, and in Redis only an index of the open ones.
+// The table decides; anything that Redis has lost, failed to remove or has with a wrong time is
+// corrected when an entry is taken, or by the Reconciler. Each method therefore first writes to the
 // table and then to the index, and may stop in between.
 type Tabled struct {
 	table  Table
@@ -22,8 +22,8 @@ type Tabled struct {
 	unsent atomic.Int64
 }
 
-// NewTabled returns a Ledger on a table and an index. Place sends events to the
-// feed, whose Consumer has a Ledger without one; if it is nil, Place adds them to the index.
+// NewTabled returns a Ledger on a table and an index. Place sends events to feed, whose Consumer has
+// a Ledger without a feed; if feed is nil, Place adds them to the index.
 func NewTabled(table Table, index agenda.Index, feed Queue) *Tabled {
 	return &Tabled{table: table, index: index, feed: feed}
 }
@@ -41,8 +41,8 @@ func (l *Tabled) SetPartitions(ctx context.Context, from, count int) error {
 	return l.index.SetPartitions(ctx, from, count)
 }
 
-// Place stores events. Those that exist and are open are added to the index again, or sent to
-// the feed: whoever repeats a Place may do so because the one before stopped halfway.
+// Place stores events. Open events that already exist are added to the index again, or sent to the
+// feed: a Place may be repeated because the previous one stopped halfway.
 func (l *Tabled) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	placed, err := l.table.Put(ctx, events)
 	if err != nil {
@@ -69,10 +69,10 @@ func (l *Tabled) Place(ctx context.Context, events []schedule.Event) ([]schedule
 	return placed, nil
 }
 
-// Unsent returns how many events the feed has not taken for certain.
+// Unsent returns how many events the feed has not certainly accepted.
 func (l *Tabled) Unsent() int64 { return l.unsent.Load() }
 
-// Get returns events in the order of their ids, nil for each that does not exist.
+// Get returns events in the order of their ids, with nil for each that does not exist.
 func (l *Tabled) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
 	return l.table.Get(ctx, ids)
 }
@@ -107,8 +107,8 @@ func (l *Tabled) Change(ctx context.Context, id string, change schedule.Change, 
 	}
 }
 
-// move sets when events are looked at that are open. Another process may change one meanwhile and
-// move it first, so whoever moves an event makes sure that it has not changed before that.
+// move sets when to look at open events. Another process may change and move an event concurrently,
+// so after moving an event, make sure that it has not changed before that.
 func (l *Tabled) move(ctx context.Context, events []*schedule.Event) error {
 	for {
 		events = slices.DeleteFunc(events, func(e *schedule.Event) bool { return e == nil || !e.Status.Open() })
@@ -135,7 +135,7 @@ func (l *Tabled) move(ctx context.Context, events []*schedule.Event) error {
 	}
 }
 
-// List returns a page of events, in no order.
+// List returns a page of events, in no particular order.
 func (l *Tabled) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
 	page, next, err := l.table.List(ctx, filter)
 	if err != nil || filter.Partition == nil {
@@ -186,18 +186,17 @@ func (l *Tabled) Claim(ctx context.Context, claim schedule.Claim) (schedule.Clai
 	if !first.IsZero() && (out.Next.IsZero() || first.Before(out.Next)) {
 		out.Next = first
 	}
-	if len(out.Events) > 0 { // what is claimed is published, whatever else went wrong
+	if len(out.Events) > 0 { // publish claimed events, whatever else went wrong
 		return out, nil
 	}
 	return out, errors.Join(failed, err)
 }
 
-// awayPause is how long an event waits that could not be claimed because the table did not
-// answer.
+// awayPause is how long an event waits that could not be claimed because the table did not answer.
 const awayPause = time.Second
 
-// giveBack makes events that were taken from the index due again soon, instead of when the
-// lease ends. Those that were claimed nevertheless are corrected then.
+// giveBack makes events that were taken from the index due again soon, instead of when the lease
+// expires. Events that were claimed nevertheless are corrected then.
 func (l *Tabled) giveBack(ctx context.Context, ids []string, now time.Time) (time.Time, error) {
 	soon := now.Add(awayPause)
 	entries := make([]schedule.Entry, len(ids))
@@ -207,8 +206,8 @@ func (l *Tabled) giveBack(ctx context.Context, ids []string, now time.Time) (tim
 	return soon, l.index.Move(ctx, entries)
 }
 
-// correct makes the index agree with the table about events that were taken from it but could
-// not be claimed. It returns when the first of them is to be looked at.
+// correct makes the index agree with the table about events that were taken from it but could not be
+// claimed. It returns when to look at the first of them.
 func (l *Tabled) correct(ctx context.Context, partition int, ids []string) (first time.Time, err error) {
 	found, err := l.table.Get(ctx, ids)
 	if err != nil {
@@ -228,7 +227,7 @@ func (l *Tabled) correct(ctx context.Context, partition int, ids []string) (firs
 	return first, l.index.Release(ctx, partition, ids)
 }
 
-// Settle records the ends of publications.
+// Settle records the outcomes of publications.
 func (l *Tabled) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	took, err := l.table.Settle(ctx, ends, now)
 	var open []schedule.Entry
@@ -243,7 +242,7 @@ func (l *Tabled) Settle(ctx context.Context, partition int, ends []schedule.Sett
 		}
 	}
 	moved := l.index.Move(ctx, open)
-	if moved == nil { // else what stays open is looked at when the lease ends
+	if moved == nil { // otherwise events that stay open are looked at when the lease expires
 		moved = l.index.Release(ctx, partition, settled)
 	}
 	return took, errors.Join(err, moved)

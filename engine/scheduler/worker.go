@@ -9,9 +9,9 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Worker claims due events of one partition after another, publishes them, and records how
-// that ended. Its instances in a process share a partitionQueue. While one publishes, others
-// claim, so their number limits the batches that are published at once.
+// Worker claims due events of one partition after another, publishes them, and records the outcomes.
+// Its instances in a process share a partitionQueue. While one publishes, others claim, so their
+// number limits the concurrent batches.
 type Worker struct {
 	ledger Ledger
 	sink   Sink
@@ -50,7 +50,7 @@ func (w *Worker) Step(ctx context.Context) (time.Duration, error) {
 	return 0, err
 }
 
-// claim claims due events of the partition and lets other instances have it.
+// claim claims due events of the partition, then lets other instances have the partition.
 func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	w.waiting = false
 	began := w.clock.now()
@@ -74,9 +74,9 @@ func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	return claimed, nil
 }
 
-// publish publishes claimed events and records the ends. It returns how many were published,
-// also by the ledger.
-// An event whose end cannot be recorded is claimed again when its lease has ended.
+// publish publishes claimed events and records the outcomes. It returns how many were published,
+// including those published by the ledger. An event whose outcome cannot be recorded is claimed
+// again when its lease expires.
 func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (published int, err error) {
 	published = len(claimed.Fired)
 	if len(claimed.Events) == 0 {
@@ -103,7 +103,7 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
 		a := Activity{Event: e, Partition: w.partition, Err: errs[i], Lateness: began.Sub(e.Due), Took: now.Sub(began)}
-		if len(ends) > 0 && ends[0].ID == e.ID { // else nobody knows how it ended
+		if len(ends) > 0 && ends[0].ID == e.ID { // otherwise the outcome is unknown
 			a.End, a.Lost = ends[0].Status, err != nil || !took[0]
 			ends, took = ends[1:], took[min(1, len(took)):]
 		}
@@ -112,7 +112,7 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 	return published, err
 }
 
-// settle records ends and notes when events that stay open are due again.
+// settle records outcomes and notes when events that stay open are due again.
 func (w *Worker) settle(ctx context.Context, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	if len(ends) == 0 {
 		return nil, nil
@@ -129,16 +129,16 @@ func (w *Worker) settle(ctx context.Context, ends []schedule.Settled, now time.T
 	return took, nil
 }
 
-// longestRest is how long an actor without anything to do rests at most.
+// longestRest is the longest time that an idle actor rests.
 const longestRest = 30 * time.Second
 
-// Activity is the end of one publication, for metrics and logs.
+// Activity is the outcome of one publication, for metrics and logs.
 type Activity struct {
 	Event     *schedule.Event // as it was claimed; of one that the ledger published, see schedule.Claimed
 	Partition int
-	End       schedule.Status // "" if nobody knows whether it was published
+	End       schedule.Status // "" if it is unknown whether it was published
 	Err       error           // of the sink
 	Lateness  time.Duration   // from Due until the publication began
 	Took      time.Duration   // the publication, of the whole batch
-	Lost      bool            // the end was not recorded: another process claims the event
+	Lost      bool            // the outcome was not recorded: another process claims the event
 }

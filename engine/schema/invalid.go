@@ -26,13 +26,13 @@ type Violation struct {
 	Message string
 }
 
-// String returns a sentence about the value, named by its jq path: .items[2].qty is -1,
-// want minimum 0.
+// String returns a sentence about the value, which it names by its jq path: .items[2].qty is -1, want
+// minimum 0.
 func (v Violation) String() string { return jqPath(v.Path) + " " + v.Message }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-// jqPath converts a JSON pointer to a jq path; "it" for the whole.
+// jqPath converts a JSON pointer to a jq path; "it" for the whole value.
 func jqPath(path string) string {
 	if path == "" {
 		return "it"
@@ -81,8 +81,8 @@ func pathOf(sentence string) (path []string, rest string, ok bool) {
 
 var nextName = regexp.MustCompile(`^(?:\.([A-Za-z_]\w*)|\.("(?:[^"\\]|\\.)*")|\[(\d+)\])`)
 
-// Keyword returns the JSON Schema keyword that a sentence about data comes from, and the
-// path of the data. ok is false for any other text.
+// Keyword returns the JSON Schema keyword that caused a sentence about data, and the path of the data.
+// ok is false for any other text.
 func Keyword(sentence string) (path []string, keyword string, ok bool) {
 	path, rest, ok := pathOf(sentence)
 	if !ok {
@@ -106,9 +106,9 @@ func Keyword(sentence string) (path []string, keyword string, ok bool) {
 	return path, "", true
 }
 
-// Invalid is the error of invalid data, with its violations sorted by path.
+// Invalid is the error for invalid data, with its violations sorted by path.
 type Invalid struct {
-	Violations []Violation // only the first, if there are very many
+	Violations []Violation // only the first ones, if there are very many
 	More       int         // number of further violations
 }
 
@@ -306,8 +306,7 @@ func decimal(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// inherent returns the original message of package jsonschema, for an error without
-// causes.
+// inherent returns the original message of package jsonschema for an error without causes.
 func inherent(err *jsonschema.ValidationError) []string {
 	single := jsonschema.ValidationError{SchemaURL: err.SchemaURL, ErrorKind: err.ErrorKind}
 	return []string{strings.TrimPrefix(single.Error(), "at '': ")}

@@ -17,7 +17,7 @@ const (
 	maxAll    = 200_000 // states of all regular expressions of a document
 )
 
-// errSteps is shown to users as it is.
+// errSteps is shown to users unchanged.
 var errSteps = fmt.Errorf("takes too long to check: more than %d steps (limit schema-steps)", maxSteps)
 
 // instance is a compiled schema with its own meter, for one validation at a time.
@@ -29,12 +29,12 @@ type instance struct {
 	walked   map[*jsonschema.Schema]bool // used while preparing the graph
 }
 
-// exhausted is the value that the meter panics with: package jsonschema offers no other
-// way to stop it.
+// exhausted is the value with which the meter panics: package jsonschema offers no other way to stop
+// it.
 type exhausted struct{}
 
-// newInstance installs the meter in every subschema, as its format: package jsonschema
-// checks the format of each value before it validates what is inside.
+// newInstance installs the meter in every subschema, as its format: package jsonschema checks the
+// format of each value before it validates the contents.
 func newInstance(compiled *jsonschema.Schema, anchors []*jsonschema.Schema) *instance {
 	i := &instance{compiled: compiled, inPlace: map[*jsonschema.Schema]int{}, walked: map[*jsonschema.Schema]bool{}}
 	i.prepare(compiled, 0)
@@ -209,8 +209,7 @@ func (i *instance) charge(cost int) {
 	}
 }
 
-// entry returns the cost of what package jsonschema does with a subschema before it checks
-// the format.
+// entry returns the cost of what package jsonschema does with a subschema before it checks the format.
 func entry(s *jsonschema.Schema) int {
 	cost := 1
 	if s.Const != nil {
@@ -289,13 +288,13 @@ func depth(v any) int {
 	return deepest
 }
 
-// errParts is shown to users as it is.
+// errParts is shown to users unchanged.
 var errParts = fmt.Errorf("JSON schema: more than %d objects (limit schema-parts)", maxParts)
 
-// errStates is shown to users as it is.
+// errStates is shown to users unchanged.
 var errStates = fmt.Errorf("regular expression of more than %d states, all repetitions written out (limit schema-states)", maxStates)
 
-// errAllStates is shown to users as it is.
+// errAllStates is shown to users unchanged.
 var errAllStates = errors.New("regular expressions of too many states in one schema, all repetitions written out (limit schema-states)")
 
 // states estimates the number of states of a schema's regular expression.
@@ -306,8 +305,8 @@ func states(r jsonschema.Regexp) int {
 	return maxStates
 }
 
-// matching returns the cost of a byte of text with a regular expression: Go uses a slower
-// algorithm for large ones.
+// matching returns the cost per byte of text of a regular expression: Go uses a slower algorithm for
+// large ones.
 func matching(r jsonschema.Regexp) int {
 	n := states(r)
 	if n > 200 {

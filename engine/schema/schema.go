@@ -130,14 +130,14 @@ func dynamic(v any, at string) []string {
 // nowhere is a loader that finds no schemas outside the document.
 type nowhere struct{}
 
-// errRemote is shown to users as it is.
+// errRemote is shown to users unchanged.
 var errRemote = errors.New("schemas outside the document cannot be referred to")
 
 // Load always returns errRemote.
 func (nowhere) Load(string) (any, error) { return nil, errRemote }
 
-// regex is a regular expression of a schema. Go matches in time proportional to the text
-// and the expression.
+// regex is a regular expression of a schema. Go's matching takes time proportional to text and
+// expression.
 type regex struct {
 	*regexp.Regexp
 	states int

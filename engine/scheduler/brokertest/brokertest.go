@@ -1,5 +1,5 @@
-// Package brokertest tests what every broker behind scheduler.Sink, scheduler.Feed and
-// scheduler.Queue promises.
+// Package brokertest tests the guarantees of brokers behind scheduler.Sink, scheduler.Feed and
+// scheduler.Queue.
 package brokertest
 
 import (
@@ -33,25 +33,25 @@ const (
 type Environment struct {
 	Sink scheduler.Sink
 	Feed func() Feed // of another process
-	// Put appends a record as another program does.
+	// Put appends a record as another program would.
 	Put func(schedule.Message)
-	// Records returns all records of a topic, once there are n.
+	// Records waits until a topic has n records and returns all of them.
 	Records func(topic string, n int) []schedule.Message
 	// Committed returns the committed offsets of Requests by partition.
 	Committed func() map[int32]int64
-	// Rebalance, if set, moves partitions among the members of the group; else members leave
-	// and join.
+	// Rebalance, if set, moves partitions among the members of the group; otherwise members leave and
+	// join.
 	Rebalance func(int)
 }
 
-// Feed is a feed that can be left.
+// Feed is a feed that can leave its group.
 type Feed interface {
 	scheduler.Feed
 	scheduler.Queue
 	Close(ctx context.Context) error
 }
 
-// Run runs all tests, or those that are named, each in an environment of its own.
+// Run runs all tests, or only the named ones, each in its own environment.
 func Run(t *testing.T, start func(t *testing.T) Environment, names ...string) {
 	t.Helper()
 	for _, test := range []struct {
@@ -77,7 +77,7 @@ func Run(t *testing.T, start func(t *testing.T) Environment, names ...string) {
 	}
 }
 
-// now is what consumers take the time for.
+// now is the time for all consumers.
 func now() time.Time { return time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC) }
 
 // event returns the nth event, with all that an event can have.
@@ -136,7 +136,7 @@ func testRecord(t *testing.T, env Environment) {
 	}
 }
 
-// An event whose topic does not exist is refused in the end, and no other.
+// An event whose topic does not exist is rejected in the end, and no other.
 func testUnknownTopic(t *testing.T, env Environment) {
 	e, other := event(1), event(2)
 	e.Topic = "nowhere"
@@ -239,7 +239,7 @@ func testUncommitted(t *testing.T, env Environment) {
 	}
 }
 
-// ledger keeps what is placed.
+// ledger stores placed events.
 type ledger struct {
 	scheduler.Ledger
 
@@ -279,7 +279,7 @@ func (l *ledger) has() map[string]schedule.Event {
 	return maps.Clone(l.events)
 }
 
-// consumer returns a Consumer that considers it to be now.
+// consumer returns a Consumer whose clock always shows now.
 func consumer(feed scheduler.Feed, l scheduler.Ledger) *scheduler.Consumer {
 	return scheduler.NewConsumer(feed, l, scheduler.ConsumerOptions{
 		APIOptions: scheduler.APIOptions{Limits: schedule.DefaultLimits(), Tenant: "default", Now: func() time.Time { return now() }},
@@ -299,7 +299,7 @@ func step(t *testing.T, c *scheduler.Consumer, done func() bool) {
 	}
 }
 
-// What makes no sense is rejected with a reason and does not stop what follows it.
+// Invalid requests are rejected with a reason and do not stop later ones.
 func testPoison(t *testing.T, env Environment) {
 	put := func(key, value string, headers ...schedule.Header) {
 		env.Put(schedule.Message{Topic: Requests, Key: []byte(key), Value: []byte(value), Headers: headers})
@@ -437,8 +437,8 @@ func checkCommitted(t *testing.T, env Environment, l *ledger) {
 	}
 }
 
-// Partitions move while messages flow: none is lost, and no offset is committed before the
-// messages behind it are stored.
+// No message is lost while partitions move, and no offset is committed before the earlier messages
+// are stored.
 func testRebalances(t *testing.T, env Environment) {
 	const messages, moves, members = 2000, 20, 2
 	l := &ledger{}

@@ -1,4 +1,4 @@
-// Package ledgertest tests what every scheduler.Ledger promises.
+// Package ledgertest tests the guarantees of every scheduler.Ledger.
 package ledgertest
 
 import (
@@ -18,7 +18,7 @@ import (
 // Environment is an empty ledger.
 type Environment struct {
 	Ledger scheduler.Ledger
-	// Another returns the ledger as another process has it.
+	// Another returns the ledger as another process sees it.
 	Another func() scheduler.Ledger
 	// Advance lets time pass, at least d.
 	Advance func(d time.Duration)
@@ -26,7 +26,7 @@ type Environment struct {
 	Unordered bool
 }
 
-// Run runs all tests, each in an environment of its own.
+// Run runs all tests, each in its own environment.
 func Run(t *testing.T, start func(t *testing.T) Environment) {
 	t.Helper()
 	for _, test := range []struct {
@@ -64,14 +64,14 @@ func Run(t *testing.T, start func(t *testing.T) Environment) {
 // count is the number of partitions of most tests.
 const count = 4
 
-// lease is longer than any test runs that does not wait for its end, and soon is longer than a
-// few requests take.
+// lease is longer than any test that does not wait for its end; soon is longer than a few requests
+// take.
 const (
 	lease = time.Minute
 	soon  = 300 * time.Millisecond
 )
 
-// ledger is the ledger under test, whose errors end the test.
+// ledger is the ledger under test. Its errors end the test.
 type ledger struct {
 	scheduler.Ledger
 
@@ -237,7 +237,7 @@ func testPlace(t *testing.T, l *ledger) {
 	}
 }
 
-// An event whose id exists stays as it is, whatever its state and content are.
+// An event whose id exists is left unchanged, whatever its state and content.
 func testPlaceTwice(t *testing.T, l *ledger) {
 	l.partitioned()
 	e := l.event(1, 20*time.Millisecond)
@@ -389,7 +389,7 @@ func testLease(t *testing.T, l *ledger) {
 	l.want(l.get(first.ID), schedule.Fired, 4, 2, 0)
 }
 
-// An end takes effect once, and only in the version that was claimed.
+// An outcome takes effect once, and only in the version that was claimed.
 func testFencing(t *testing.T, l *ledger) {
 	l.partitioned()
 	e := l.event(1, 0)
@@ -411,7 +411,7 @@ func testFencing(t *testing.T, l *ledger) {
 	}
 }
 
-// An event that may be out stays FIRING until it is claimed again: nobody cancels it.
+// An event that may have been published stays FIRING until it is claimed again, and cannot be cancelled.
 func testUncertain(t *testing.T, l *ledger) {
 	l.partitioned()
 	l.place(l.event(1, 0))
@@ -583,7 +583,7 @@ func testReplace(t *testing.T, l *ledger) {
 	}
 }
 
-// Of several processes that place, claim or cancel one event at once, one succeeds.
+// Of several processes that place, claim or cancel one event at the same time, one succeeds.
 func testRace(t *testing.T, l *ledger) {
 	l.partitioned()
 	const racers = 16
@@ -643,8 +643,8 @@ func testRace(t *testing.T, l *ledger) {
 	}
 }
 
-// Nothing is lost or stored twice when the number of partitions changes, although processes
-// do not know at once.
+// Nothing is lost or stored twice when the number of partitions changes, although processes learn of
+// it late.
 func testPartitions(t *testing.T, l *ledger) {
 	steps := []int{16, 4, 32, 5}
 	stale := l.another()
@@ -733,7 +733,7 @@ func (l *ledger) list(filter schedule.Filter) (all []schedule.Event) {
 	return nil
 }
 
-// statuses are the states that an event of testList is brought to, by its number.
+// statuses returns the states of the events of testList, by number.
 func statuses() []schedule.Status {
 	return []schedule.Status{schedule.Scheduled, schedule.Fired, schedule.Dead, schedule.Firing, schedule.Cancelled}
 }
@@ -847,7 +847,7 @@ func testSameMillisecond(t *testing.T, l *ledger) {
 	}
 }
 
-// What an event contains has no influence on how it is kept.
+// The content of an event does not affect how it is stored.
 func testHostile(t *testing.T, l *ledger) {
 	l.partitioned()
 	long := strings.Repeat("é\"\\", 200)

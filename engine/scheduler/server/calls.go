@@ -56,8 +56,8 @@ type endingStream struct {
 // Context implements grpc.ServerStream.
 func (e endingStream) Context() context.Context { return e.ctx }
 
-// ended turns the error of a call into its gRPC status and reports the call. A panic ends
-// that call only.
+// ended converts the error of a call to its gRPC status and reports the call. A panic ends only that
+// call.
 func (s *Server) ended(ctx context.Context, method string, stream bool, began time.Time, err *error) {
 	if p := recover(); p != nil {
 		s.opts.Log.ErrorContext(ctx, "a call panicked", "method", method, "err", fmt.Sprint(p), "stack", string(debug.Stack()))

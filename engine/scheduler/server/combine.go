@@ -11,9 +11,9 @@ import (
 	"flunq.io/flunq/engine/scheduler"
 )
 
-// combiner schedules the events of concurrent calls together: while one batch is on its way to
-// the ledger, the next one gathers. With 32 callers it makes Schedule twice as fast, see
-// BenchmarkSchedule; a single caller waits for nobody.
+// combiner schedules the events of concurrent calls together: while one batch is on its way to the
+// ledger, the next one fills up. With 32 callers it makes Schedule twice as fast, see
+// BenchmarkSchedule; a single caller does not wait for others.
 type combiner struct {
 	api     *scheduler.API
 	timeout time.Duration // of a batch
@@ -31,10 +31,10 @@ type waiter struct {
 	done    chan struct{} // closed when the outcome or the error is set
 }
 
-// schedule schedules one event. When ctx ends it returns, after the batch that it carries out itself
-// if there is one; the event may be stored nevertheless.
+// schedule schedules one event. When ctx ends it returns, after the batch that it is running itself,
+// if any; the event may be stored nevertheless.
 func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (schedule.Outcome, error) {
-	const most = 2 // batches at once: more of them are smaller
+	const most = 2 // concurrent batches: with more, each would be smaller
 	w := &waiter{request: request, done: make(chan struct{})}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, w)
@@ -54,9 +54,9 @@ func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (sch
 	}
 }
 
-// begin schedules batches until nobody waits. The caller carries out the first one, in which its
-// event is, unless another caller has taken it: a hand-over to another goroutine would cost a
-// single caller a quarter of its time.
+// begin schedules batches until no call is waiting. The caller runs the first one, which has its own
+// event unless another caller has taken it: handing it to another goroutine would cost a single
+// caller a quarter of its time.
 func (c *combiner) begin(ctx context.Context) {
 	batch := c.take()
 	if len(batch) == 0 {
@@ -68,14 +68,14 @@ func (c *combiner) begin(ctx context.Context) {
 	}
 }
 
-// run schedules a batch, and then others until nobody waits.
+// run schedules a batch, and then others until no call is waiting.
 func (c *combiner) run(ctx context.Context, batch []*waiter) {
 	for ; len(batch) > 0; batch = c.take() {
 		c.do(ctx, batch)
 	}
 }
 
-// take returns the next batch. Without one, it counts the caller as ended.
+// take returns the next batch. If there is none, it counts the caller as finished.
 func (c *combiner) take() []*waiter {
 	const most = 128
 	c.mu.Lock()

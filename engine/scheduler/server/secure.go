@@ -20,7 +20,7 @@ type Tokens struct {
 
 	mu      sync.RWMutex
 	hashes  [][sha256.Size]byte
-	changed time.Time // of the file that was read last
+	changed time.Time // modification time of the file when last read
 }
 
 // ReadTokens reads a file of tokens.
@@ -29,11 +29,10 @@ func ReadTokens(path string) (*Tokens, error) {
 	return t, t.Reload()
 }
 
-// leastToken is the length of the shortest token.
+// leastToken is the minimum length of a token.
 const leastToken = 16
 
-// Reload reads the file again if it has changed. After an error the former tokens stay
-// valid.
+// Reload reads the file again if it has changed. After an error the previous tokens stay valid.
 func (t *Tokens) Reload() error {
 	if t == nil {
 		return nil
@@ -74,7 +73,7 @@ func (t *Tokens) Reload() error {
 	return nil
 }
 
-// Allow reports whether a token is one of them, in a time that does not depend on which.
+// Allow reports whether a token is valid, in a time that does not depend on which one it is.
 func (t *Tokens) Allow(token string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -86,9 +85,9 @@ func (t *Tokens) Allow(token string) bool {
 	return found == 1
 }
 
-// TLS returns the configuration of a server with a certificate and its key, from files that
-// are read for each connection, so that they may be renewed. With a clientCA clients need a
-// certificate that it has signed.
+// TLS returns the configuration of a server with a certificate and its key, from files that are read
+// for each connection, so that they may be renewed. With a clientCA, clients need a certificate signed
+// by it.
 func TLS(cert, key, clientCA string) (*tls.Config, error) {
 	load := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(cert, key)

@@ -25,7 +25,7 @@ import (
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 )
 
-// Options configure a Server.
+// Options configures a Server.
 type Options struct {
 	TLS        *tls.Config // nil: connections are not encrypted
 	Tokens     *Tokens     // nil: all clients may call
@@ -33,24 +33,24 @@ type Options struct {
 	Timeout    time.Duration
 	Streams    int // calls that a connection may have open; 1 to 10000
 	Log        *slog.Logger
-	// Check returns why events cannot be scheduled now: schedule.ErrFull if only new ones
-	// cannot be. It is called every CheckEvery.
+	// Check returns why events cannot be scheduled now: schedule.ErrFull if only new events cannot be.
+	// It is called every CheckEvery.
 	Check      func(context.Context) error
 	CheckEvery time.Duration
-	// Observe, if set, receives each call that ended.
+	// Observe, if set, receives each call when it ends.
 	Observe func(Call)
 }
 
-// DefaultOptions are the options of an ordinary deployment, but for Log and Check.
+// DefaultOptions returns the options of an ordinary deployment, except Log and Check.
 func DefaultOptions() Options {
 	const streams = 1000
 	return Options{Reflection: true, Timeout: 10 * time.Second, Streams: streams, CheckEvery: 2 * time.Second}
 }
 
-// MostBytes is the size of the largest message that the server takes.
+// MostBytes is the maximum size of a message that the server accepts.
 const MostBytes = 1 << 20
 
-// Call is the end of one call, for metrics.
+// Call describes a finished call, for metrics.
 type Call struct {
 	Method string // "/scheduler.v1.SchedulerService/Schedule"
 	Stream bool   // the response is a stream
@@ -58,7 +58,7 @@ type Call struct {
 	Took   time.Duration
 }
 
-// Server is the gRPC server of one process. It is made by New and run once by Run.
+// Server is the gRPC server of one process. New creates it, and Run runs it once.
 type Server struct {
 	opts   Options
 	grpc   *grpc.Server
@@ -76,7 +76,7 @@ func New(api *scheduler.API, opts Options) *Server {
 		grpc.MaxRecvMsgSize(MostBytes),
 		grpc.MaxConcurrentStreams(uint32(opts.Streams)), //nolint:gosec // small and positive
 		grpc.ConnectionTimeout(10 * time.Second),
-		// A client that pings more often than its default allows is disconnected; one that has
+		// A client that pings more often than its default allows is disconnected; a client that has
 		// vanished is noticed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
@@ -106,11 +106,11 @@ func (s *Server) serving(well bool) {
 	s.health.SetServingStatus(schedulerpb.SchedulerService_ServiceDesc.ServiceName, status)
 }
 
-// grace is how long a server that stops waits for the calls that it has begun.
+// grace is how long a stopping server waits for calls in progress.
 const grace = 10 * time.Second
 
-// Run answers calls on a listener until ctx ends. Then health checks say NOT_SERVING, calls
-// that have begun end, and it returns nil.
+// Run answers calls on a listener until ctx ends. Then health checks return NOT_SERVING, calls in
+// progress finish, and Run returns nil.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.check(ctx)
 	ended := make(chan struct{})
@@ -131,7 +131,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // stop ends the server gracefully.
 func (s *Server) stop() {
 	s.health.Shutdown()
-	// The watchers of the health learn of it before their streams end.
+	// Watchers of the health are informed before their streams end.
 	const told = 100 * time.Millisecond
 	time.AfterFunc(told, s.cut)
 	hard := time.AfterFunc(grace, s.grpc.Stop)
@@ -139,7 +139,7 @@ func (s *Server) stop() {
 	s.grpc.GracefulStop()
 }
 
-// watch checks whether events can be scheduled until ctx ends.
+// watch checks whether events can be scheduled, until ctx ends.
 func (s *Server) watch(ctx context.Context, ended <-chan struct{}) {
 	tick := time.NewTicker(s.opts.CheckEvery)
 	defer tick.Stop()

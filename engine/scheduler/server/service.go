@@ -29,7 +29,7 @@ type service struct {
 	full     *atomic.Bool
 }
 
-// Schedule implements schedulerpb.SchedulerServiceServer, as all methods below.
+// Schedule implements schedulerpb.SchedulerServiceServer, as do all methods below.
 func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) (*schedulerpb.ScheduleResponse, error) {
 	if s.full.Load() {
 		return nil, schedule.ErrFull
@@ -64,7 +64,7 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	return out, nil
 }
 
-// requestOf returns a request. Its headers have the trace context of the call, unless they have one.
+// requestOf converts a request. Its headers get the trace context of the call, unless they have one.
 func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) scheduler.Request {
 	return scheduler.Request{
 		ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
@@ -77,7 +77,7 @@ func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) schedule
 
 // traceOf returns the trace context in the metadata of a call.
 func traceOf(ctx context.Context) map[string]string {
-	const longest = 512 // what must be passed on, by the specification of tracestate
+	const longest = 512 // minimum that the specification of tracestate requires to be passed on
 	trace := map[string]string{}
 	for _, name := range event.TraceAttributes() {
 		if given := metadata.ValueFromIncomingContext(ctx, name); len(given) == 1 && len(given[0]) <= longest {
@@ -87,7 +87,7 @@ func traceOf(ctx context.Context) map[string]string {
 	return trace
 }
 
-// traced returns headers with a trace context, if they have none.
+// traced adds a trace context to headers that have none.
 func traced(headers, trace map[string]string) map[string]string {
 	has := func(name string) bool { return headers[name] != "" }
 	if len(trace) == 0 || slices.ContainsFunc(event.TraceAttributes(), has) {
@@ -121,7 +121,7 @@ func (s *service) Replay(ctx context.Context, r *schedulerpb.ReplayRequest) (*sc
 	return &schedulerpb.ReplayResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
 
-// Drop gives a dead event up.
+// Drop gives up a dead event.
 func (s *service) Drop(ctx context.Context, r *schedulerpb.DropRequest) (*schedulerpb.DropResponse, error) {
 	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Drop})
 	return &schedulerpb.DropResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
@@ -196,7 +196,7 @@ func (s *service) Partitions(ctx context.Context, r *schedulerpb.PartitionsReque
 	return out, nil
 }
 
-// due returns the time that a client asks for, zero if it names none.
+// due returns the time that a client requests, zero if it names none.
 func due(seconds int64, at *timestamppb.Timestamp) time.Time {
 	if at == nil && seconds != 0 {
 		at = &timestamppb.Timestamp{Seconds: seconds}
@@ -231,7 +231,7 @@ func statusOf(o schedule.Outcome) *schedulerpb.Status {
 	return &schedulerpb.Status{Code: schedulerpb.StatusCode(o.Code), Message: o.Message} //nolint:gosec // 0 to 6
 }
 
-// statusNamed returns a state from its number on the wire, "" if it has none.
+// statusNamed returns the state for a number on the wire, "" if there is none.
 func statusNamed(s schedulerpb.EventStatus) schedule.Status {
 	if all := schedule.Statuses(); s >= 1 && int(s) <= len(all) {
 		return all[s-1]
@@ -239,7 +239,7 @@ func statusNamed(s schedulerpb.EventStatus) schedule.Status {
 	return ""
 }
 
-// event returns an event as clients receive it, nil if there is none.
+// event returns an event as clients receive it, or nil if e is nil.
 func (s *service) event(e *schedule.Event, payload bool) *schedulerpb.Event {
 	if e == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package tabletest tests what every scheduler.Table promises.
+// Package tabletest tests the guarantees of every scheduler.Table.
 package tabletest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"flunq.io/flunq/engine/scheduler"
 )
 
-// Run runs all tests, each on an empty table of its own.
+// Run runs all tests, each on its own empty table.
 func Run(t *testing.T, start func(t *testing.T) scheduler.Table) {
 	t.Helper()
 	for _, test := range []struct {
@@ -54,7 +54,7 @@ func Run(t *testing.T, start func(t *testing.T) scheduler.Table) {
 // lease is the length of the leases in the tests.
 const lease = 30 * time.Second
 
-// begin is the time at which the tests begin; tables know no clock.
+// begin is the time at which the tests begin; tables do not use a clock.
 func begin() time.Time { return time.Date(2040, 1, 2, 3, 4, 5, 678_000_000, time.UTC) }
 
 // table is a table whose errors end the test.
@@ -105,7 +105,7 @@ func (b table) get(id string) schedule.Event {
 	return *found[0]
 }
 
-// stored fails the test unless an event is stored like that.
+// stored fails the test unless want is stored.
 func (b table) stored(want schedule.Event) {
 	b.t.Helper()
 	if diff := cmp.Diff(want, b.get(want.ID), cmpopts.EquateEmpty()); diff != "" {
@@ -214,7 +214,7 @@ func testPutTwice(t *testing.T, b table) {
 	}
 }
 
-// race calls f 16 times at once and returns what it returned.
+// race calls f 16 times concurrently and returns the results.
 func race[T any](f func(n int) T) []T {
 	const racers = 16
 	out := make([]T, racers)
@@ -351,7 +351,7 @@ func testRetried(t *testing.T, b table) {
 	}
 }
 
-// An event that may be out stays FIRING until its next attempt.
+// An event that may have been published stays FIRING until its next attempt.
 func testUncertain(t *testing.T, b table) {
 	id := b.put(begin()).ID
 	b.claim(id, begin())
