@@ -46,7 +46,7 @@ type Placed struct {
 type Change struct {
 	Kind    ChangeKind
 	Content Content       // of a Replace
-	Due     time.Time     // of a Move; of a Replay, zero: at once
+	Due     time.Time     // of a Move; of a Replay, zero: immediately
 	After   time.Duration // of a Move without a Due: delay from now
 }
 

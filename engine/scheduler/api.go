@@ -23,7 +23,7 @@ type API struct {
 // APIOptions configures an API.
 type APIOptions struct {
 	Limits schedule.Limits
-	Tenant string // of requests that name none
+	Tenant string // default for requests
 	Topic  string // default for requests; "": requests without a topic are rejected
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time

@@ -90,7 +90,7 @@ type Scheduler struct {
 	clock  *clock
 	queue  *partitionQueue
 	actors []Actor
-	count  atomic.Int64 // of partitions, as Redis said last; before that, as configured
+	count  atomic.Int64 // of partitions, as last read from Redis; before that, as configured
 
 	publishing atomic.Int64 // batches that are being published
 }

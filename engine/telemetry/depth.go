@@ -157,7 +157,7 @@ func (d *depth) cluster(ctx context.Context, tenants []string, set func(desc *pr
 	return nil
 }
 
-// maxCircuits is how many circuit breakers have metrics.
+// maxCircuits is the maximum number of circuit breakers with metrics.
 const maxCircuits = 1000
 
 // gauges holds values by description and labels.
@@ -168,8 +168,8 @@ type gauge struct {
 	value  float64
 }
 
-// add adds a value unless it is negative, which means unknown. together combines the values
-// of tenants that share a label.
+// add adds a value unless it is negative, which means unknown. together combines the values of
+// tenants that share a label.
 func (g gauges) add(desc *prometheus.Desc, together func(known, value float64) float64, value float64, labels []string) {
 	if value < 0 {
 		return

@@ -40,7 +40,7 @@ func answer(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// patience is how long Redis may take to answer a probe.
+// patience is how long a probe waits for Redis.
 const patience = 2 * time.Second
 
 func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
@@ -57,8 +57,8 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	answer(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// unreachable returns why Redis cannot be reached, "" if it can. It returns when ctx ends,
-// even if the connection hangs.
+// unreachable returns why Redis cannot be reached, or "" if it can. It returns when ctx ends, even if
+// the connection hangs.
 func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	answered := make(chan error, 1)
 	go func() {
@@ -76,8 +76,7 @@ func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	}
 }
 
-// public returns an error's message without the address of Redis, which is none of the
-// clients' business.
+// public returns an error's message without the address of Redis, which clients must not see.
 func public(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return "Redis: the host name cannot be resolved: " + dns.Err

@@ -9,8 +9,8 @@ import (
 
 // Intervals determines how often a process logs its state.
 type Intervals struct {
-	Health  time.Duration // how often to log a change of the services' health
-	Metrics time.Duration // how often to log the services' counts
+	Health  time.Duration // interval between checks for a change of the services' health
+	Metrics time.Duration // interval between logs of the services' counts
 }
 
 // Report logs the services' health and counts until ctx ends.

@@ -25,7 +25,7 @@ type Scheduler struct {
 	expired, reconciled                       prometheus.Counter
 	rpcTime                                   *prometheus.HistogramVec
 
-	away atomic.Int64 // when it was logged last that the sink is away, in nanoseconds
+	away atomic.Int64 // when it was last logged that the sink is away, in nanoseconds
 }
 
 // NewScheduler returns a Scheduler that logs to log, and registers all its metrics.
@@ -59,8 +59,8 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 	return s
 }
 
-// Published records the end of a publication. While the sink is away that is logged every ten
-// seconds, not for each event.
+// Published records the outcome of a publication. While the sink is away, that is logged every ten
+// seconds instead of for each event.
 func (s *Scheduler) Published(a scheduler.Activity) {
 	const pause = 10 * time.Second
 	s.publishing.Observe(a.Took.Seconds())
@@ -93,7 +93,7 @@ func (s *Scheduler) Published(a scheduler.Activity) {
 	s.log.Log(ctx, level, "event published", fields...)
 }
 
-// outcome says how a publication ended.
+// outcome returns how a publication ended.
 func outcome(a scheduler.Activity) string {
 	switch {
 	case a.End == "":
@@ -105,7 +105,7 @@ func outcome(a scheduler.Activity) string {
 	}
 }
 
-// class says what is known about a publication that failed.
+// class returns what is known about a failed publication.
 func class(err error) string {
 	switch {
 	case errors.Is(err, schedule.ErrAway):
@@ -150,7 +150,7 @@ type schedulerDepth struct {
 	pending, overdue, processing, dead, partitions, semaphore, lag *prometheus.Desc
 }
 
-// SchedulerProcess is asked when its metrics are scraped.
+// SchedulerProcess provides the metrics of a process when they are scraped.
 type SchedulerProcess struct {
 	Counts     func(context.Context) ([]schedule.Counts, error)
 	Owned      func() int             // partitions

@@ -38,8 +38,7 @@ type work struct {
 	failed bool
 }
 
-// Counts holds the numbers of events that a service has handled, and of those it is
-// handling.
+// Counts holds the numbers of events that a service has handled and is handling.
 type Counts struct {
 	Processed, Succeeded, Failed, Active int64
 }
@@ -115,7 +114,7 @@ func newMeters(name string, registry prometheus.Registerer) *meters {
 		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: name + "_active_events", Help: "Events that are being handled."}),
 	}
 	registry.MustRegister(m.duration, m.active)
-	// Counters start at 0 instead of being absent.
+	// Initialize counters to 0, so that they are not absent.
 	m.processed.WithLabelValues(string(mainType(name)), "success")
 	m.errors.WithLabelValues(string(delivery.Recoverable), "1")
 	m.duration.WithLabelValues(string(mainType(name)))
@@ -271,8 +270,8 @@ func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", now.Sub(w.began).Milliseconds())...)
 }
 
-// typeOf returns an event's type as a label; all types from outside share one, since
-// there may be any number of them.
+// typeOf returns an event's type as a label; all external types share one, since there may be any
+// number of them.
 func typeOf(typ event.Type) string {
 	if own := string(typ); len(own) > len(event.Prefix) && own[:len(event.Prefix)] == event.Prefix {
 		return own

@@ -2,15 +2,15 @@ package telemetry
 
 import "sync"
 
-// maxTenants is how many tenants have metrics of their own, so that scrapes stay small.
-// All others share one name.
+// maxTenants is the maximum number of tenants with their own metrics, so that scrapes stay small. All
+// others share one name.
 const maxTenants = 100
 
 // otherTenants is the label of the tenants beyond the limit. No tenant can have this
 // name.
 const otherTenants = "(other)"
 
-// tenantLabels maps tenants, or other names of clients, to labels. The first names are kept for
+// tenantLabels maps tenants, or other names given by clients, to labels. The first names are kept for
 // the life of the process. It is safe for concurrent use.
 type tenantLabels struct {
 	mu    sync.Mutex

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// fire publishes due timers, unless another service of the process is doing so, and reports
-// whether more are due.
+// fire publishes due timers, unless another service of the process is doing so, and reports whether
+// more are due.
 func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error) {
 	sleep := s.opts.MaxSleep
 	if s.opts.Block == 0 {
@@ -45,9 +45,9 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 	return now, more, err
 }
 
-// lookAtAll looks at the timers of all tenants of a cluster at once, for fireOn, and returns the
-// time of the clock that the watch goes by. A look that fails is left to fireOn. On a single Redis
-// it does nothing.
+// lookAtAll looks at the timers of all tenants of a cluster in one call, for fireOn, and returns the
+// time of the watch's reference clock. A look that fails is left to fireOn. On a single Redis it does
+// nothing.
 func (s *Service) lookAtAll(ctx context.Context, indexes []string) (reference time.Time) {
 	if !s.consumer.Store.Keys().Clustered() {
 		return reference
@@ -89,7 +89,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: look.Now})
 	fired, after, err := s.timers.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
 	if err == nil && fired == len(look.Due) {
-		s.fired(look) // otherwise another process fired some of them; which ones is unknown
+		s.fired(look) // otherwise another process fired some of them, and it is unknown which
 	}
 	if err == nil && len(after.Due) > 0 {
 		s.ahead[tenant] = after
@@ -97,15 +97,14 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 	return after, err
 }
 
-// batchFor returns how many timers to ask for if due timers were due last time: twice as
-// many, up to the limit.
+// batchFor returns how many timers to request if due timers were due last time: twice as many, up to
+// the limit.
 func (s *Service) batchFor(due int) int {
 	const fewest = 16
 	return min(max(fewest, 2*due), s.opts.Fires)
 }
 
-// fired adds the tenants of fired timers to the tenant set and reports these timers to
-// the observer.
+// fired adds the tenants of fired timers to the tenant set and reports these timers to the observer.
 func (s *Service) fired(look timers.Look) {
 	for i, d := range look.Due {
 		if d.Err != nil {

@@ -19,9 +19,8 @@ type timerRequest struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event, and its stored text if the event contains exactly
-// that. Producers may omit what the event's attributes say, and give a duration instead of
-// a time.
+// timerOf reads the timer of an event, and its stored form if the event contains exactly that.
+// Producers may omit what the event's attributes say, and give a duration instead of a time.
 func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	if m.Err != nil {
 		return t, "", m.Err
@@ -55,15 +54,15 @@ func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	return t, text, nil
 }
 
-// readInput completes and checks a timer that concerns an execution as a whole. Without a key, the id
-// of its event is the key.
+// readInput completes and checks a timer that concerns an execution as a whole. Its key defaults to the
+// id of its event.
 func readInput(m *store.Message, t event.Timer) (event.Timer, string, error) {
 	t.TaskID, t.TaskName, t.Event, t.ParkedUntil = "", "", nil, time.Time{}
 	err := store.CheckIDs(t.Tenant, t.Execution)
 	if cancels := m.Event.Type == event.TimerCancelled; err == nil && !cancels {
 		var e event.Event
 		if e, err = t.ReadInput(); err == nil && t.Key == "" {
-			if t.Key = e.ID; e.ID == t.InputID() { // it has no id of its own
+			if t.Key = e.ID; e.ID == t.InputID() { // the event has no id of its own
 				t.Key = m.Event.ID
 			}
 		}

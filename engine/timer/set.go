@@ -40,8 +40,8 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	return nil
 }
 
-// soonest returns when the first of the requested timers is due, by the clock of the watch; zero
-// if none is set.
+// soonest returns when the first of the requested timers is due, by the clock of the watch; zero if
+// none is set.
 func (s *Service) soonest(requests []timers.Request) (at time.Time) {
 	for i := range requests {
 		if req := &requests[i]; !req.Back {
@@ -51,7 +51,7 @@ func (s *Service) soonest(requests []timers.Request) (at time.Time) {
 	return at
 }
 
-// readRequest reads the timer of a request. An error is the message's own.
+// readRequest reads the timer of a request. An error concerns the message itself.
 func readRequest(req *timers.Request) (err error) {
 	if err := delivery.Poison(*req.Message); err != nil {
 		return err

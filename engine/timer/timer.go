@@ -31,11 +31,11 @@ type Service struct {
 type Options struct {
 	delivery.Options
 
-	Fires     int           // timers fired at once; 1 to 1000
+	Fires     int           // timers fired in one batch; 1 to 1000
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // a blocking read ends this long before a timer is due; a short one then ends on time
 	Watch     *Watch        // shared by the services of a process; nil: this service is the only one
-	Embedded  bool          // Redis runs inside this process: to read the events of fired timers costs less than to skip them
+	Embedded  bool          // Redis runs inside this process: reading the events of fired timers costs less than skipping them
 }
 
 // Defaults are the options of an ordinary deployment.
@@ -79,7 +79,7 @@ func New(st *store.Store, opts Options) (*Service, error) {
 	return &Service{consumer: consumer, timers: timers.New(st), opts: opts, watch: opts.Watch, ahead: map[string]timers.Look{}}, nil
 }
 
-// claims is how often during a lease an idle service looks for abandoned entries.
+// claims is how many times per lease an idle service looks for abandoned entries.
 const claims = 8
 
 // Finish acknowledges the events that were read and do not concern timers.
@@ -88,8 +88,8 @@ func (s *Service) Finish(ctx context.Context) error { return s.consumer.Finish(c
 // Held returns the messages that were read but not handled yet.
 func (s *Service) Held() []store.Message { return s.consumer.Held() }
 
-// Step does one round of work. It returns when to call it again: at once for a time in
-// the past, and for the zero time only when something is written to a stream.
+// Step does one round of work. It returns when to call it again: immediately for a time in the past,
+// and for the zero time only when something is written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	now, more, err := s.fire(ctx)
 	if store.Temporary(err) || more && err == nil && !s.watch.single() {
@@ -103,8 +103,8 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	return wake, errors.Join(err, rest)
 }
 
-// register handles new or abandoned events. It waits for them no longer than until the
-// next timer is due.
+// register handles new or abandoned events. It waits for them no longer than until the next timer is
+// due.
 func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake time.Time, err error) {
 	if s.consumer.Empty() {
 		if s.opts.Block == 0 || hurry {
@@ -119,8 +119,8 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 	return now, s.consumer.HandleBatches(ctx, s.wants, s.handle)
 }
 
-// waitForEvents blocks for events and returns in time for the next timer. The times are
-// zero if it only rested while another service blocked.
+// waitForEvents blocks for events and returns in time for the next timer. The times are zero if it
+// only rested while another service blocked.
 func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err error) {
 	patience, rest := s.watch.blockFor(s, s.opts)
 	if rest != nil {
@@ -136,8 +136,8 @@ func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err e
 	return now, wake, err
 }
 
-// wants reports whether the timer service handles events of type t. On TimerSet it also
-// forces a new look at the timers.
+// wants reports whether the timer service handles events of type t. A TimerSet also forces a new look
+// at the timers.
 func (s *Service) wants(t event.Type) bool {
 	if t == event.TimerSet {
 		s.watch.invalidate()
@@ -146,8 +146,8 @@ func (s *Service) wants(t event.Type) bool {
 	return setsTimers(t)
 }
 
-// setsTimers reports whether events of type t set or cancel timers. An unreadable event
-// belongs to the service of its type, or else to the worker.
+// setsTimers reports whether events of type t set or cancel timers. An unreadable event is handled by
+// the service for its type, otherwise by the worker.
 func setsTimers(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
 
 // earlier returns the earlier of two times; zero means never.
@@ -158,6 +158,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Handles reports whether a timer service reads events of type t. It acknowledges all
-// others without reading them.
+// Handles reports whether a timer service reads events of type t. It acknowledges all others without
+// reading them.
 func Handles(t event.Type) bool { return setsTimers(t) || t == event.TimerSet }

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Watch coordinates the timer services of one process: one of them looks at the timers for
-// all, and one waits for the next timer. It is safe for concurrent use.
+// Watch coordinates the timer services of one process: one of them looks at the timers for all, and
+// one waits for the next timer. It is safe for concurrent use.
 type Watch struct {
 	mu           sync.Mutex
 	now          time.Time // Redis' time when it was last asked
 	next         time.Time // when the next known timer is due; zero: none is known
-	looked       time.Time // when a service last looked; zero: one has to look now
+	looked       time.Time // when a service last looked; zero: one must look now
 	firing       *Service  // the service that looks and fires; nil if none does
 	setMeanwhile time.Time // the earliest timer that was set while firing looked
 	reader       *Service  // the service that blocks in a read until readEnds; nil if none does
-	readEnds     time.Time // when the read of reader ends at the latest
+	readEnds     time.Time // latest time at which the read of reader ends
 	services     int
-	ahead        map[string]time.Duration // of now: the clocks of the nodes of a cluster, by tenant
+	ahead        map[string]time.Duration // how far clocks of cluster nodes are ahead of the reference clock, by tenant
 	closed       bool
 	changed      chan struct{}
 }
@@ -48,7 +48,7 @@ func (w *Watch) single() bool {
 	return w.services == 1
 }
 
-// clock returns Redis' time when it was last asked, the Unix epoch before that.
+// clock returns Redis' time when it was last asked, or the Unix epoch before that.
 func (w *Watch) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,8 +58,8 @@ func (w *Watch) clock() time.Time {
 	return w.now
 }
 
-// upcoming returns when the next known timer is due; zero if none is, or if another
-// service is firing.
+// upcoming returns when the next known timer is due; zero if none is known, or if another service is
+// firing.
 func (w *Watch) upcoming(s *Service) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,9 +69,9 @@ func (w *Watch) upcoming(s *Service) time.Time {
 	return w.next
 }
 
-// begin reports whether a service is to look at the timers: if no other service does, and a
-// timer is due or the last look is longer ago than sleep. With a sleep of 0 it always
-// looks. No other service looks until it calls end.
+// begin reports whether a service must look at the timers: no other service is looking, and a timer is
+// due or the last look is longer ago than sleep (always with a sleep of 0). No other service looks
+// until it calls end.
 func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,19 +82,18 @@ func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	return true
 }
 
-// due reports whether a service has to look. If the clock ran backwards, the known times
-// are worthless.
+// due reports whether a service must look. If the clock ran backwards, the known times are invalid.
 func (w *Watch) due(sleep time.Duration) bool {
 	return w.looked.IsZero() || w.now.Before(w.looked) || !w.now.Before(w.nextLook(sleep))
 }
 
-// nextLook returns when a service has to look next.
+// nextLook returns when a service must look next.
 func (w *Watch) nextLook(sleep time.Duration) time.Time {
 	return earlier(w.next, w.looked.Add(sleep))
 }
 
-// recordClock records how far the clock of a tenant's node is ahead of the one that the watch goes
-// by. On a single Redis there is only one clock.
+// recordClock records how far the clock of a tenant's node is ahead of the reference clock. On a single
+// Redis there is only one clock.
 func (w *Watch) recordClock(tenant string, at, reference time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +105,7 @@ func (w *Watch) recordClock(tenant string, at, reference time.Time) {
 	}
 }
 
-// reference translates a time of a tenant's clock to the clock that the watch goes by.
+// reference converts a time of a tenant's clock to the reference clock.
 func (w *Watch) reference(tenant string, at time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,9 +149,8 @@ func (w *Watch) invalidate() {
 	w.looked, w.setMeanwhile = time.Time{}, w.now
 }
 
-// blockFor returns how long a service may block in a read. If the read of another service
-// ends in time, an idle service gets a channel instead: it rests until the channel is
-// closed.
+// blockFor returns how long a service may block in a read. If the read of another service ends in time,
+// an idle service gets a channel instead, and rests until it is closed.
 func (w *Watch) blockFor(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +164,7 @@ func (w *Watch) blockFor(s *Service, o Options) (patience time.Duration, rest <-
 	if !covered {
 		patience = w.readTime(o)
 	}
-	// Before Redis was asked for its time, it is unknown when the read ends.
+	// Before the first reply of Redis with its time, it is unknown when the read ends.
 	if back := w.now.Add(patience); !w.now.IsZero() && (w.reader == nil || back.Before(w.readEnds)) {
 		w.reader, w.readEnds = s, back
 	}
@@ -199,8 +197,8 @@ func pause(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// readTime returns how long a read may block if no other service looks in time: at least
-// a millisecond, the unit that Redis counts in.
+// readTime returns how long a read may block if no other service looks in time: at least a millisecond,
+// the unit of Redis.
 func (w *Watch) readTime(o Options) time.Duration {
 	wait := min(o.Block, w.looked.Add(o.MaxSleep).Sub(w.now))
 	if !w.next.IsZero() {

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// abort faults an execution whose event cannot be handled and dead-letters the event in
-// the same commit. It reports false if the caller must dead-letter the event itself.
+// abort faults an execution whose event cannot be handled and dead-letters the event in the same
+// commit. It returns false if the caller must dead-letter the event itself.
 func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (over bool, err error) {
 	for range conflicts {
 		c, err := s.fault(ctx, m, dead)
@@ -28,8 +28,8 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (
 	return true, fmt.Errorf("execution %s cannot be ended: %d workers in a row were faster", m.Event.Execution, conflicts)
 }
 
-// giveUp commits the end. If cancelling timers or listeners is what fails, it ends the
-// execution without them.
+// giveUp commits the end. If cancelling timers or listeners fails, it ends the execution without
+// that.
 func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) (store.Outcome, error) {
 	outcome, err := s.consumer().GiveUp(ctx, *c, dead)
 	if err != nil && !store.Temporary(err) {
@@ -42,7 +42,7 @@ func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) 
 	return outcome, err
 }
 
-// fault returns the commit that ends an execution as it stands, without consulting its
+// fault returns the commit that ends an execution in its current state, without consulting its
 // document. It returns nil if the execution does not exist or has ended.
 func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (*store.Commit, error) {
 	x, err := s.store.Execution(ctx, m.Tenant, m.Event.Execution)
@@ -77,8 +77,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	return c, nil
 }
 
-// refusal returns the commit of an execution that fails at its start, so that its parent
-// learns of it.
+// refusal returns the commit of an execution that fails at its start, so that its parent learns of it.
 func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, error) {
 	var d decide.Decision
 	state, err := decide.Reject(m.Event, event.Ended{Error: dead.Problem()}, &d)
@@ -91,9 +90,9 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 	return &c, err
 }
 
-// release adds to the commit what an abandoned execution still holds: its timers, its
-// listeners and its children. If processes crashed on the execution, its history may be
-// the cause; nothing is decided about it then.
+// release adds to the commit what an aborted execution still holds: its timers, its listeners and its
+// children. If processes crashed while handling the execution, its history may be the cause, and
+// nothing is decided about it.
 func (s *Service) release(ctx context.Context, x store.Execution, c *store.Commit, deadly bool) error {
 	err := errUndecided
 	if !deadly {
@@ -130,8 +129,8 @@ func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *sto
 	return nil
 }
 
-// releaseLeftovers derives the same from the events of the history, the children that
-// Redis knows and the document.
+// releaseLeftovers derives the same from the events of the history, the children known to Redis, and
+// the document.
 func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *store.Commit) error {
 	var left decide.Leftovers
 	for at := int64(0); at < x.Version; {
@@ -158,11 +157,11 @@ func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *st
 	return err
 }
 
-// children returns the executions that x waits for. Children are numbered; the last ones
-// may not have begun yet.
+// children returns the executions that x waits for. Children are numbered; the last ones may not have
+// begun yet.
 func (s *Service) children(ctx context.Context, x store.Execution, left decide.Leftovers) (waited []string, err error) {
 	const batch = 100
-	last := 0 // the highest number that has begun
+	last := 0 // the highest number of a child that has begun
 	name := func(n int) string { return x.ID + "." + strconv.Itoa(n) }
 	for from := 1; from <= left.Children; from += batch {
 		var ids []string
@@ -188,8 +187,8 @@ func (s *Service) children(ctx context.Context, x store.Execution, left decide.L
 	return waited, nil
 }
 
-// listens returns the event types that an execution may listen for: those in its document
-// or, if these are unknown, those of the lists it is on.
+// listens returns the event types that an execution may listen for: those in its document or, if these
+// are unknown, those whose listener sets it is in.
 func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, error) {
 	env, err := s.documents.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if store.Temporary(err) {
@@ -203,7 +202,7 @@ func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, err
 	return s.store.ListedFor(ctx, x.Tenant, x.ID)
 }
 
-// stateWithoutHistory returns the state of an execution as far as it is known without its history.
+// stateWithoutHistory returns as much of an execution's state as is known without its history.
 func (s *Service) stateWithoutHistory(x store.Execution) *decide.State {
 	st := decide.New()
 	st.Tenant, st.Workflow, st.Execution = x.Tenant, x.Workflow, x.ID

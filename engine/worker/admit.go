@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store/inspect"
 )
 
-// Headroom tells the workers of one process whether Redis has memory for new executions.
-// It is safe for concurrent use.
+// Headroom determines, for the workers of one process, whether Redis has memory for new executions. It
+// is safe for concurrent use.
 type Headroom struct {
 	Percent int // no execution begins above this percentage of maxmemory
 
@@ -25,11 +25,11 @@ type Headroom struct {
 // measureEvery is how long a measurement of Redis' memory stays valid.
 const measureEvery = 200 * time.Millisecond
 
-// childMargin is by how many percentage points the limit is lower for child executions:
-// refusing many of them takes memory too.
+// childMargin is the number of percentage points by which the limit is lower for child executions:
+// rejecting many of them also takes memory.
 const childMargin = 15
 
-// problem returns why an execution may not begin, nil if it may.
+// problem returns why an execution may not begin, or nil if it may.
 func (h *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,15 +49,14 @@ func (h *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, 
 	return nil, nil
 }
 
-// FullText is the message for an execution that cannot begin because Redis is short of
-// memory.
+// FullText is the message for an execution that cannot begin because Redis is short of memory.
 func FullText(used, most int64, percent int) string {
 	return fmt.Sprintf("Redis uses %d of %d MiB, and above %d %% of its maxmemory no execution begins (limit LIMIT_REDIS_PERCENT): give it more, or remove executions", used>>20, most>>20, percent)
 }
 
-// OpenLimit limits how many executions a tenant may have open, for the workers of one
-// process. The count is the size of the tenant's index of open executions, so it needs no
-// bookkeeping of its own. It is safe for concurrent use.
+// OpenLimit limits how many executions a tenant may have open, for the workers of one process. The
+// count is the size of the tenant's index of open executions, so it needs no bookkeeping. It is safe
+// for concurrent use.
 type OpenLimit struct {
 	Most int // open executions of one tenant
 
@@ -65,16 +64,16 @@ type OpenLimit struct {
 	tenants map[string]openCount
 }
 
-// openCount is how many executions a tenant had open at a moment, and those that this
+// openCount is the number of executions that a tenant had open at some time, and those that this
 // process has let begin since.
 type openCount struct {
 	looked time.Time
 	open   int
 }
 
-// problem returns why an execution may not begin, nil if it may. One that a client has
-// started is in the index already, a child is not. uncounted is by how many the index will
-// grow with what the worker has decided and not written yet.
+// problem returns why an execution may not begin, or nil if it may. An execution started by a client is
+// already in the index, a child is not. uncounted is the number by which the index will grow when the
+// worker writes what it has decided.
 func (l *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,14 +101,14 @@ func (l *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string,
 	return nil, nil
 }
 
-// OpenLimitText is the message for an execution that cannot begin because its tenant has
-// too many open ones.
+// OpenLimitText is the message for an execution that cannot begin because its tenant has too many open
+// ones.
 func OpenLimitText(tenant string, open, most int) string {
 	return fmt.Sprintf("tenant %s has %d open executions, and may have %d (limit LIMIT_EXECUTIONS of the services): end some, or raise it", tenant, open, most)
 }
 
-// uncounted returns by how many the index of open executions grows with the commits that
-// are planned. One that is refused leaves it, if a client has started it.
+// uncounted returns by how many executions the index of open executions grows with the planned
+// commits. A rejected execution leaves the index if a client has started it.
 func (r *round) uncounted() (n int) {
 	for i := range r.commits {
 		c := &r.commits[i]
@@ -125,7 +124,7 @@ func (r *round) uncounted() (n int) {
 	return n
 }
 
-// admit returns how an execution ends that may not begin, nil if it may begin.
+// admit returns how an execution that may not begin ends, or nil if it may begin.
 func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Ended, error) {
 	root := decide.StartedRoot(e)
 	var now time.Time
@@ -151,7 +150,7 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 	case err != nil:
 		return nil, err
 	case parentEnded:
-		// The parent cancels it, but behind all that the tenant has published before.
+		// The parent cancels it, but only after everything that the tenant published before.
 		return &event.Ended{Reason: "execution " + parent + ", which started this one, has ended"}, nil
 	case open >= s.opts.Descendants:
 		text := fmt.Sprintf("%d executions are open below %s (limit LIMIT_DESCENDANTS)", open, root)

@@ -18,7 +18,7 @@ type cachedExecution struct {
 	weight     int    // bytes of that snapshot
 	since      int    // bytes of the history after it
 
-	lifecycle *history.Lifecycle // of the transition under way; nil: lifecycle events are not published
+	lifecycle *history.Lifecycle // of the current transition; nil: lifecycle events are not published
 
 	refused *event.Ended // how it ends instead of beginning
 
@@ -38,9 +38,8 @@ func (e *cachedExecution) grown(entries []event.Event) {
 	}
 }
 
-// Cache keeps the states of executions between their steps, for the workers of one
-// process. It only saves work: an entry may be outdated, which the version check of the
-// commit detects.
+// Cache keeps the states of executions between their steps, for the workers of one process. It only
+// saves work: an entry may be outdated, which the version check of the commit detects.
 type Cache struct {
 	mu       sync.Mutex
 	entries  map[address]*list.Element
@@ -61,7 +60,7 @@ func NewCache(capacity, limit int) *Cache {
 	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity, limit: limit}
 }
 
-// take removes and returns a state, which the caller then owns; nil if there is none.
+// take removes and returns a state, which the caller then owns, or nil.
 func (c *Cache) take(tenant, id string) *cachedExecution {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +71,7 @@ func (c *Cache) take(tenant, id string) *cachedExecution {
 	return c.remove(element)
 }
 
-// put stores a state as it was committed.
+// put stores a state after its commit.
 func (c *Cache) put(tenant, id string, x *cachedExecution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

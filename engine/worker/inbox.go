@@ -14,9 +14,9 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// Inbox reads events for the workers of one process, which share one consumer. Each
-// worker takes a batch. At any time only one worker handles the events of an execution,
-// so workers of a process never conflict.
+// Inbox reads events for the workers of one process, which share one consumer. Each worker takes a
+// batch. Only one worker at a time handles the events of an execution, so workers of a process never
+// conflict.
 type Inbox struct {
 	consumer *delivery.Consumer
 	large    *delivery.Consumer // reads the tenants with large events while there are others
@@ -63,9 +63,8 @@ func Handles(t event.Type) bool {
 	}
 }
 
-// take returns a batch of one tenant's messages. If there are none, wake is when to call
-// again. A waiting worker returns when the current reader finishes, so its heartbeat
-// stays fresh.
+// take returns a batch of one tenant's messages. If there are none, wake is when to call again. A
+// waiting worker returns when the current reader finishes, so its heartbeat stays fresh.
 func (in *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
 	for range 2 {
 		batch, read, changed := in.next()
@@ -94,10 +93,10 @@ type readRequest struct {
 	large bool // read from Inbox.large
 }
 
-// next returns a batch to handle or, without one, what to read or what to wait for.
-// Before each batch of a tenant with a long queue it reads the other tenants once. While
-// several tenants have work, idle workers wait for that read. Tenants with large events are
-// read apart from the others, which would wait for as long as Redis sends these events.
+// next returns a batch to handle or, without one, what to read or what to wait for. Before each batch
+// of a tenant with a long queue it reads the other tenants once. While several tenants have work, idle
+// workers wait for that read. Tenants with large events are read separately, since the others would
+// wait for as long as Redis sends these events.
 func (in *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -144,8 +143,8 @@ const (
 	largeTime  = 5 * time.Second       // after which tenants without events are read with the others again
 )
 
-// tenantsWithLargeEvents returns the tenants that are read apart from the others, without
-// those that have enough messages waiting.
+// tenantsWithLargeEvents returns the tenants that are read separately, except those that have enough
+// messages waiting.
 func (in *Inbox) tenantsWithLargeEvents(enough []string) []string {
 	if in.opts.Block == 0 {
 		return nil
@@ -157,8 +156,8 @@ func (in *Inbox) tenantsWithLargeEvents(enough []string) []string {
 	return slices.DeleteFunc(large, func(tenant string) bool { return slices.Contains(enough, tenant) })
 }
 
-// enough returns the tenants whose queues are long enough for now, if reading more of
-// them would delay others.
+// enough returns the tenants whose queues are long enough for now, if reading more of them would delay
+// others.
 func (in *Inbox) enough() []string {
 	if len(in.opts.Tenants.Names()) < 2 {
 		return nil
@@ -187,7 +186,7 @@ func (in *Inbox) read(ctx context.Context, what readRequest) (batch []store.Mess
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
 			consumer.AcknowledgeLater(*m)
-			f.Wake = f.Now // come back at once to acknowledge it
+			f.Wake = f.Now // read again immediately to acknowledge it
 		case !m.Claimed || !in.has(*m):
 			kept = append(kept, *m)
 		}
@@ -195,19 +194,19 @@ func (in *Inbox) read(ctx context.Context, what readRequest) (batch []store.Mess
 	in.waiting.put(kept)
 	in.broadcast()
 	if batch = in.pick(); len(batch) > 0 {
-		return batch, f.Now, nil // the error returns when nothing else is left
+		return batch, f.Now, nil // the error will recur when nothing else is left
 	}
 	return nil, f.Wake, err
 }
 
-// fetchCommands fetches operators' commands that wait in the streams of tenants with work
-// behind what this process has not read yet.
+// fetchCommands fetches operators' commands that are queued in the streams of tenants with work behind
+// entries that this process has not read yet.
 func (in *Inbox) fetchCommands(ctx context.Context, now time.Time) {
 	tenants := in.tenantsWithWork(now)
 	if len(tenants) == 0 {
 		return
 	}
-	msgs, _ := in.consumer.Commands(ctx, tenants) // without them, commands are read in their places
+	msgs, _ := in.consumer.Commands(ctx, tenants) // on failure, commands are read at their positions in the stream
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.waiting.put(msgs)
@@ -225,7 +224,7 @@ func (in *Inbox) tenantsWithWork(now time.Time) []string {
 	for _, batch := range in.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
-	// Of tenants with large events, few are read at once.
+	// Only a few events of tenants with large events are read in one call.
 	tenants = slices.Concat(tenants, in.consumer.OmittedTenants(), in.large.OmittedTenants(), in.consumer.Large())
 	if len(tenants) == 0 {
 		return nil
@@ -235,12 +234,12 @@ func (in *Inbox) tenantsWithWork(now time.Time) []string {
 	return slices.Compact(tenants)
 }
 
-// commandsEvery is how often a process with work looks for commands.
+// commandsEvery is the interval at which a process with work looks for commands.
 const commandsEvery = 200 * time.Millisecond
 
-// pick takes the next batch that may begin. Tenants take turns. While several tenants
-// have work, each has at most one batch in progress, besides operators' commands: a second
-// one would delay the other tenants in Redis.
+// pick takes the next batch that may begin. Tenants take turns. While several tenants have work, each
+// has at most one batch in progress, besides operators' commands: a second one would delay the other
+// tenants in Redis.
 func (in *Inbox) pick() []store.Message {
 	for range in.waiting.Tenants() {
 		waiting := in.waiting.Take(nil)
@@ -264,8 +263,8 @@ func (in *Inbox) pick() []store.Message {
 	return nil
 }
 
-// pause keeps further batches of a tenant from beginning after one with much data, while
-// others have work: Redis serves nobody else while it reads or writes such data.
+// pause delays further batches of a tenant after one with much data, while others have work: Redis
+// serves no other client while it reads or writes such data.
 func (in *Inbox) pause(tenant string, bytes int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -291,12 +290,12 @@ func (in *Inbox) inProgress(tenant string) bool {
 	return slices.ContainsFunc(in.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
 }
 
-// split takes what may begin now from the messages of one tenant. The batch keeps their
-// memory, which saves copying.
+// split takes what may begin now from the messages of one tenant. The batch reuses their memory to
+// avoid copying.
 func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
 	most := in.contention.BatchSize(in.opts.Batch)
-	var blocked map[address]bool // executions with a message that has to wait
+	var blocked map[address]bool // executions with a message that must wait
 	for i := range msgs {
 		m := &msgs[i]
 		if len(batch) >= most || len(batch) > 0 && delivery.PoisonCandidate(batch[0]) {
@@ -316,8 +315,8 @@ func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	return slices.Clip(batch), rest
 }
 
-// fits reports whether a message may be handled in a batch of its tenant. A poison
-// candidate is handled isolated.
+// fits reports whether a message may be handled in a batch of its tenant. A poison candidate is handled
+// in isolation.
 func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
 		return in.opts.Isolation.Enter(m)
@@ -328,8 +327,7 @@ func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
 // address identifies an execution.
 type address struct{ tenant, id string }
 
-// addressOf returns the execution that a message is about. An event from outside has an
-// address of its own.
+// addressOf returns the execution that a message is about. An external event has its own address.
 func addressOf(m *store.Message) address {
 	if m.Event.Execution == "" || !strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return address{m.Tenant, "/" + m.ID}
@@ -337,8 +335,8 @@ func addressOf(m *store.Message) address {
 	return address{m.Tenant, m.Event.Execution}
 }
 
-// done ends a batch and puts back what remains of it: to the front, or behind the other
-// tenants if turn is set.
+// done ends a batch and puts back what remains of it: at the front, or behind the other tenants if
+// turn is set.
 func (in *Inbox) done(batch, rest []store.Message, turn bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -357,9 +355,9 @@ func (in *Inbox) done(batch, rest []store.Message, turn bool) {
 	in.broadcast()
 }
 
-// release gives up messages for which Redis has no memory, so that operators' commands
-// behind them in the stream are read. It returns those it could not release. Released
-// messages are claimed again when nothing new is left to read.
+// release gives up messages for which Redis has no memory, so that operators' commands behind them in
+// the stream are read. It returns those that it could not release. Released messages are claimed again
+// when nothing new is left to read.
 func (in *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
 	if !in.opts.Reclaim || stream.New(in.consumer.Store).Release(ctx, msgs...) != nil {
 		return msgs

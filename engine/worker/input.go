@@ -15,10 +15,10 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// errNoExecution is wrapped by the error of an input whose execution does not exist.
+// errNoExecution is wrapped by the error for an input whose execution does not exist.
 var errNoExecution = errors.New("the input has no execution")
 
-// noExecution returns the error of an input whose execution has no history. One that has been
+// noExecution returns the error for an input whose execution has no history. An execution that was
 // started begins soon, and so may one that a workflow has just started.
 func noExecution(e event.Event, kept store.Execution) error {
 	if kept.Status != "" {
@@ -49,7 +49,7 @@ func (s *Service) addInput(c *store.Commit, in *decide.Taking) error {
 	return nil
 }
 
-// rejectInput adds to a commit what happens to an input that no task takes.
+// rejectInput adds to a commit what happens to an input that no task consumes.
 func (s *Service) rejectInput(c *store.Commit, in *decide.Taking) error {
 	r := c.Input
 	r.Outcome = store.InputRejected
@@ -97,7 +97,7 @@ func observation(m *store.Message, fired event.Fired, outcome store.InputOutcome
 	}
 }
 
-// commit writes a commit. An input that is to be dead-lettered is, in the same step.
+// commit writes a commit. If its input is to be dead-lettered, it does that in the same step.
 func (s *Service) commit(ctx context.Context, c store.Commit) (store.Outcome, error) {
 	if c.Input == nil || c.Input.DeadLetter == "" {
 		return s.store.Commit(ctx, c)
@@ -130,8 +130,8 @@ func (s *Service) drop(ctx context.Context, m store.Message, e event.Event) erro
 	return stream.New(s.store).AcknowledgeOwned(ctx, m)
 }
 
-// dropInput acknowledges an input that its execution does not get. If the process dies before that,
-// it is recorded twice.
+// dropInput acknowledges an input that its execution does not get. If the process dies before that, the
+// input is recorded twice.
 func (s *Service) dropInput(ctx context.Context, m store.Message, fired event.Fired, outcome store.InputOutcome, why string) error {
 	if s.opts.Observations {
 		if err := s.store.Observe(ctx, m.Tenant, *observation(&m, fired, outcome, why)); err != nil {
@@ -145,7 +145,7 @@ func (s *Service) dropInput(ctx context.Context, m store.Message, fired event.Fi
 	return err
 }
 
-// reportInput tells the observer what became of an input.
+// reportInput informs the observer of what became of an input.
 func (s *Service) reportInput(m store.Message, outcome store.InputOutcome) {
 	s.consumer().Report(delivery.Activity{What: delivery.Took, Message: m, Outcome: outcome})
 }

@@ -11,8 +11,8 @@ import (
 // queues holds the waiting messages of all tenants, with operators' commands first.
 type queues struct{ queue.Fair[store.Message] }
 
-// tooLarge reports whether the large messages of a tenant take so much memory that
-// reading pauses for it.
+// tooLarge reports whether the large messages of a tenant take so much memory that reading pauses for
+// it.
 func (q *queues) tooLarge(tenant string) bool {
 	const large, most = 64 << 10, 32 << 20
 	bytes, msgs := 0, q.Of(tenant)
@@ -51,8 +51,7 @@ func (q *queues) put(msgs []store.Message) {
 	}
 }
 
-// putFront puts messages of one tenant in front of its queue and makes it that tenant's
-// turn.
+// putFront puts messages of one tenant in front of its queue and gives that tenant the turn.
 func (q *queues) putFront(tenant string, msgs []store.Message) {
 	q.PushFront(tenant, msgs...)
 	commandsFirst(q.Of(tenant))
@@ -69,9 +68,8 @@ func command(m store.Message) bool {
 	}
 }
 
-// commandsFirst moves commands before all other messages, so that they need not wait
-// until other executions have computed. A command stays behind the start or the retry of
-// its execution.
+// commandsFirst moves commands before all other messages, so that they need not wait until other
+// executions have computed. A command stays behind the start or the retry of its execution.
 func commandsFirst(msgs []store.Message) {
 	if !slices.ContainsFunc(msgs, command) {
 		return

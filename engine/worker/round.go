@@ -11,21 +11,21 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// round handles a batch of messages. It decides about one after another, each on the
-// outcome of the ones before, and writes all commits in one round trip. Each commit
-// succeeds or fails on its own. A message whose commit fails, because another worker was
-// faster or because the event is bad, is handled again by itself.
+// round handles a batch of messages. It decides about one after another, each based on the outcomes of
+// the previous ones, and writes all commits in one round trip. Each commit succeeds or fails
+// separately. A message whose commit fails, because another worker was faster or the event is bad, is
+// handled again by itself.
 type round struct {
 	*Service
 
 	batch       []store.Message
-	executions  map[address]*cachedExecution // as they are once everything is written
+	executions  map[address]*cachedExecution // their states once everything is written
 	definitions map[string]*cachedExecution  // the state that new executions start from, by name and version
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
 	bytes       int              // of the data in the histories of all commits of the batch, planned or not
 	refused     []store.Message  // messages for which Redis has no memory
-	full        error            // the error of Redis then; nil if it has memory
+	full        error            // the error of Redis for these; nil if it has memory
 }
 
 func newRound(s *Service) *round {
@@ -43,9 +43,9 @@ func (r *round) end() {
 	r.refused, r.full = nil, nil
 }
 
-// work handles a batch and returns what remains of it after an error. A message for which
-// Redis has no memory does not stop the others: an operator's cancellation among them may
-// free memory.
+// work handles a batch and returns what remains of it after an error. A message for which Redis has no
+// memory does not stop the others, since a cancellation by an operator may be among them and free
+// memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := s.round
 	r.batch, r.bytes = batch, 0
@@ -85,9 +85,8 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	return r.refused, r.full
 }
 
-// remaining returns what is to be repeated after an error: the batch from an index on, or all
-// of it if Redis was full for some message. Messages that were already handled are
-// recognised by their commit.
+// remaining returns what to repeat after an error: the batch from an index on, or all of it if Redis
+// was full for some message. Messages that were already handled are detected at their commit.
 func (r *round) remaining(from int) []store.Message {
 	if r.full != nil {
 		return r.batch
@@ -95,8 +94,8 @@ func (r *round) remaining(from int) []store.Message {
 	return r.batch[from:]
 }
 
-// handleSingly handles a message by itself. If Redis has no memory for it, it is set aside
-// without an error.
+// handleSingly handles a message by itself. If Redis has no memory for it, it is set aside without an
+// error.
 func (r *round) handleSingly(ctx context.Context, m *store.Message) error {
 	err := r.consumer().Handle(ctx, *m, r.handle)
 	if store.Full(err) {
@@ -115,7 +114,7 @@ func (r *round) fail(msgs []store.Message, err error) error {
 	return err
 }
 
-// keep returns the executions that go on to the cache.
+// keep puts the executions that continue into the cache.
 func (r *round) keep() {
 	for i := range r.batch {
 		m := &r.batch[i]
@@ -129,9 +128,8 @@ func (r *round) keep() {
 // short is the length up to which histories are read together.
 const short = 200
 
-// loadCached takes the executions of the batch from the cache. It reads those that are
-// missing together, if there are several; one that is still missing is loaded by itself
-// later.
+// loadCached takes the executions of the batch from the cache. If several are missing, it reads them
+// together; one that is still missing is loaded separately later.
 func (r *round) loadCached(ctx context.Context) error {
 	var missing []string
 	var behind []store.Tail
@@ -164,8 +162,8 @@ func (r *round) loadCached(ctx context.Context) error {
 	return r.fetch(ctx, missing)
 }
 
-// catchUp brings cached executions up to date that do not expect their event: most of
-// them are outdated. One that cannot be updated is dropped.
+// catchUp updates cached executions that do not expect their event: most of them are outdated. It drops
+// those that cannot be updated.
 func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 	if len(behind) == 0 {
 		return nil
@@ -201,8 +199,8 @@ func (r *round) fetch(ctx context.Context, missing []string) error {
 	return nil
 }
 
-// rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or
-// cannot be rebuilt.
+// rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or cannot be
+// rebuilt.
 func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedExecution {
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
@@ -219,9 +217,8 @@ func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedEx
 	return x
 }
 
-// plan decides a message. It reports false if the decision depends on commits that are
-// not written yet, or if the message must be handled by itself; errors of the message
-// show there.
+// plan decides about a message. It returns false if the decision depends on commits that are not
+// written yet, or if the message must be handled by itself, which reveals the errors of the message.
 func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	if !plain(m) {
 		return false, nil
@@ -245,7 +242,7 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		if c.Ack {
 			break
 		}
-		// One commit does not hold all of it.
+		// It does not fit into one commit.
 		if err := r.flush(ctx); err != nil {
 			return false, err
 		}
@@ -279,7 +276,7 @@ func (r *round) find(ctx context.Context, m *store.Message) (*cachedExecution, e
 		return x, nil
 	}
 	if m.Event.Type == event.ExecutionStarted {
-		return r.begin(ctx, m) // if it began before, the commit detects it
+		return r.begin(ctx, m) // if it has already begun, the commit detects it
 	}
 	return r.load(ctx, *m, m.Event)
 }
@@ -308,8 +305,7 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, 
 	return &cachedExecution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
 }
 
-// flush writes the planned commits, and handles by themselves the messages whose commits
-// failed.
+// flush writes the planned commits, and separately handles the messages whose commits failed.
 func (r *round) flush(ctx context.Context) error {
 	if len(r.commits) == 0 {
 		return nil

@@ -14,12 +14,12 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// conflicts is how many commits in a row may lose to other workers before the event is
+// conflicts is the number of consecutive commits that may lose to other workers before the event is
 // delivered again later.
 const conflicts = 20
 
-// transition applies an event to its execution and writes the commits. With ack, the last
-// one also acknowledges the message.
+// transition applies an event to its execution and writes the commits. With ack, the last one also
+// acknowledges the message.
 func (s *Service) transition(ctx context.Context, m store.Message, e event.Event, ack bool) error {
 	for range conflicts {
 		outcome, err := s.try(ctx, m, e, ack)
@@ -30,7 +30,7 @@ func (s *Service) transition(ctx context.Context, m store.Message, e event.Event
 	return delivery.As(delivery.Transient, fmt.Errorf("%d workers in a row were faster", conflicts))
 }
 
-// try makes one attempt at a transition and writes each commit at once.
+// try makes one attempt at a transition and writes each commit immediately.
 func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack bool) (store.Outcome, error) {
 	x, err := s.load(ctx, m, e)
 	if err != nil {
@@ -58,11 +58,10 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	return store.Committed, nil
 }
 
-// commitsOf applies an event to an execution and yields the commits that follow; a long
-// step has several. The caller writes each one before it takes the next. An event that
-// changes nothing is committed too: if the state was outdated, the commit conflicts. With
-// ack, the last commit acknowledges the message. After an error, which comes last, the
-// caller must discard the execution.
+// commitsOf applies an event to an execution and yields the resulting commits; a long step has
+// several. The caller writes each one before it takes the next. An event that changes nothing is also
+// committed: if the state was outdated, the commit conflicts. With ack, the last commit acknowledges
+// the message. After an error, which comes last, the caller must discard the execution.
 func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event, ack bool) iter.Seq2[store.Commit, error] {
 	return func(yield func(store.Commit, error) bool) {
 		before, base := x.state.Version, x.state.Version
@@ -84,8 +83,8 @@ func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event,
 	}
 }
 
-// lifecycleOf returns what derives the lifecycle events of a transition that e causes, nil if
-// they are not published.
+// lifecycleOf returns what derives the lifecycle events of a transition caused by e, or nil if they are
+// not published.
 func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifecycle {
 	if !s.opts.Lifecycle {
 		return nil
@@ -108,7 +107,7 @@ func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifec
 	return l
 }
 
-// announce adds the lifecycle events of a commit, if there are any, to what it publishes.
+// announce adds the lifecycle events of a commit, if any, to what it publishes.
 func announce(c *store.Commit, l *history.Lifecycle) {
 	if l == nil {
 		return
@@ -118,10 +117,10 @@ func announce(c *store.Commit, l *history.Lifecycle) {
 	}
 }
 
-// continueLater leaves the rest of a long step to an event of its own, so that operators'
-// commands get in between. A step begun by an event from outside is handed on after one
-// commit: the execution may no longer listen if that event is delivered again. It reports
-// whether this commit is the message's last.
+// continueLater leaves the rest of a long step to an event of its own, so that operators' commands can
+// be handled in between. A step begun by an external event is handed on after one commit, because the
+// execution may no longer listen if that event is delivered again. It reports whether this commit is
+// the message's last.
 func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
@@ -133,8 +132,7 @@ func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool
 	return true
 }
 
-// apply decides. A panic becomes an error of the event, so that it does not end the
-// process.
+// apply decides. A panic becomes an error of the event, so that it does not end the process.
 func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -178,7 +176,7 @@ func (s *Service) advance(x *cachedExecution, d *decide.Decision) (err error) {
 	return nil
 }
 
-// chunkBytes is about how much data one commit carries. Redis serves no other client while it
+// chunkBytes is the approximate amount of data in one commit. Redis serves no other client while it
 // processes a commit.
 const chunkBytes = 1 << 20
 
@@ -242,7 +240,7 @@ func (s *Service) committed(c *store.Commit) {
 	}
 }
 
-// addResult adds the execution's result or, now and then, a snapshot.
+// addResult adds the execution's result or, from time to time, a snapshot.
 func (s *Service) addResult(c *store.Commit, x *cachedExecution) (err error) {
 	st := x.state
 	switch {
@@ -266,8 +264,8 @@ func (e *cachedExecution) due(every int) bool {
 	return e.state.Version-e.kept >= max(int64(every), int64(e.weight/snapshotWeight))
 }
 
-// known returns an execution's cached state; nil if there is none, or if it is so old
-// that its id may belong to another execution by now.
+// known returns an execution's cached state; nil if there is none, or if it is so old that its id may
+// meanwhile belong to another execution.
 func (s *Service) known(m *store.Message, id string) *cachedExecution {
 	x := s.cache.take(m.Tenant, id)
 	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
@@ -276,9 +274,8 @@ func (s *Service) known(m *store.Message, id string) *cachedExecution {
 	return x
 }
 
-// load returns the state of an event's execution: cached, or rebuilt from the snapshot
-// and the history after it. It returns nil if there is no such execution, and a new state
-// for one that begins.
+// load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history
+// after it. It returns nil if the execution does not exist, and a new state for one that begins.
 func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*cachedExecution, error) {
 	tenant := m.Tenant
 	if x := s.known(&m, e.Execution); x != nil {

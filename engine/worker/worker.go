@@ -1,5 +1,5 @@
-// Package worker is the service that decides what happens next: it reads events, applies
-// them with decide, and commits each transition atomically.
+// Package worker is the service that decides what happens next: it reads events, applies them with
+// decide, and commits each transition atomically.
 package worker
 
 import (
@@ -31,39 +31,36 @@ type Service struct {
 
 // Options of a Service.
 type Options struct {
-	Chunk     int // history entries in one commit, about; 1 to 1000
+	Chunk     int // approximate number of history entries in one commit; 1 to 1000
 	Snapshots int // entries between snapshots, more for large states; 1 to 1000
 
-	// Trust is how long a cached state is used without being read from Redis. Ended
-	// executions must be retained for longer. 0 means forever, if executions are never
-	// removed.
+	// Trust is how long a cached state is used without reading it from Redis. Ended executions must be
+	// retained for longer. 0 means forever, if executions are never removed.
 	Trust time.Duration
 
-	// Committed, if set, receives the entries committed after a version, in order. It
-	// misses commits whose reply was lost or whose process crashed. The worker reuses the
-	// slice afterwards.
+	// Committed, if set, receives the entries committed after a version, in order. It misses commits
+	// whose reply was lost or whose process crashed. The worker reuses the slice afterwards.
 	Committed func(after int64, entries []event.Event)
 
-	// Descendants is how many executions may be open below a root execution; 0 means no
-	// limit.
+	// Descendants limits the open executions below a root execution; 0 means no limit.
 	Descendants int
 
-	// OpenLimit, if set, limits how many executions a tenant may have open. The workers of
-	// a process share it.
+	// OpenLimit, if set, limits how many executions a tenant may have open. The workers of a process
+	// share it.
 	OpenLimit *OpenLimit
 
-	// Headroom, if set, tells whether Redis has memory for new executions. The workers of
-	// a process share it.
+	// Headroom, if set, determines whether Redis has memory for new executions. The workers of a process
+	// share it.
 	Headroom *Headroom
 
-	// Observations is set if what becomes of inputs is recorded.
+	// Observations records what became of each input.
 	Observations bool
 
-	// Lifecycle is set if lifecycle events are published, for bridges.
+	// Lifecycle publishes lifecycle events, for bridges.
 	Lifecycle bool
 
-	// Clock, if set, ends a step that has worked for long enough. Later steps do the
-	// rest, after operators' commands that arrived meanwhile. A zero time means unknown.
+	// Clock, if set, ends a step that has worked for long enough. Later steps do the rest, after
+	// operators' commands that arrived in the meantime. A zero time means unknown.
 	Clock func() time.Time
 }
 
@@ -84,9 +81,8 @@ func New(st *store.Store, documents *definitions.Cache, cache *Cache, inbox *Inb
 	return s
 }
 
-// Step handles one batch of messages, if there are any. It returns when to call it again:
-// at once for a time in the past, and for the zero time only when something is written to
-// a stream.
+// Step handles one batch of messages, if there are any. It returns when to call it again: immediately
+// for a time in the past, and for the zero time only when something is written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if s.opts.Clock != nil {
 		s.stepStart = s.opts.Clock()
@@ -107,7 +103,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		s.inbox.pause(batch[0].Tenant, s.round.bytes)
 	}
 	s.inbox.done(batch, left, err == nil)
-	return time.Time{}.Add(1), err // in the past: call again at once
+	return time.Time{}.Add(1), err // in the past: call again immediately
 }
 
 // timeUp reports whether the step has worked for long enough.
@@ -115,16 +111,16 @@ func (s *Service) timeUp() bool {
 	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
 }
 
-// stepFull reports whether the step has done enough for an execution that had before
-// entries when the step began.
+// stepFull reports whether the step has done enough for an execution that had before entries when the
+// step began.
 func (s *Service) stepFull(x *cachedExecution, before int64) bool {
 	return x.state.Version-before >= stepEntries || s.timeUp()
 }
 
 func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
 
-// handle handles one event. It returns only errors of Redis, after which the event is to be
-// handled again. It settles errors of the event itself.
+// handle handles one event. It returns only errors of Redis, after which the event must be handled
+// again. It settles errors of the event itself.
 func (s *Service) handle(ctx context.Context, m store.Message) error {
 	err := delivery.Poison(m)
 	switch {

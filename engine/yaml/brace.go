@@ -2,7 +2,7 @@ package yaml
 
 import "strings"
 
-// HasClosingBrace reports whether the first ${ of a text has a closing brace.
+// HasClosingBrace reports whether the first ${ of src has a closing brace.
 func HasClosingBrace(src string) bool {
 	_, rest, found := strings.Cut(src, "${")
 	return found && ClosingBrace(rest) >= 0

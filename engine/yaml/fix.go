@@ -14,10 +14,9 @@ import (
 	"flunq.io/flunq/engine/excerpt"
 )
 
-// The YAML parser stops at its first error and reports at most its line. Therefore a text
-// that it rejects is scanned line by line for common mistakes. Each is corrected in a copy
-// with the same lines, and the copy is parsed instead, so that all mistakes are reported,
-// including those in the workflow itself.
+// The YAML parser stops at its first error and reports at most its line. Text that it rejects is
+// therefore scanned line by line for common mistakes. Each is corrected in a copy with the same lines,
+// which is parsed instead, so that all mistakes are reported, including those in the workflow itself.
 
 // yamlMistake is one mistake in the YAML of a document.
 type yamlMistake struct {
@@ -63,8 +62,8 @@ const (
 	maxProven = 128 << 10 // largest text in bytes for which neededFixes runs
 )
 
-// fixYAML scans a text, and corrects its mistakes except those at some positions. keys are
-// the words after which a colon may be missing.
+// fixYAML scans text and corrects its mistakes, except those at some positions. keys are the words
+// after which a colon may be missing.
 func fixYAML(source []byte, keys []string, except map[Pos]bool) *fixer {
 	m := &fixer{keys: keys, shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
 	for line := range strings.Lines(string(source)) {
@@ -404,8 +403,8 @@ func (fx *fixer) keyless(i, at int) []int {
 	return nil
 }
 
-// SpacedKey inserts the missing space into text that is meant as a key and a value, such as
-// a:1. It returns "" for any other text.
+// SpacedKey inserts the missing space into text that was meant as a key and a value, such as a:1. It
+// returns "" for any other text.
 func SpacedKey(text string) string {
 	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
 		return excerpt.Of(tight[1]+": "+tight[2], 60)
@@ -489,7 +488,7 @@ func (fx *fixer) value(i, from, base int) int {
 	return i
 }
 
-// bare returns a value without the comment after it.
+// bare returns a value without its trailing comment.
 func bare(value string) string {
 	if comment := strings.Index(value, " #"); comment >= 0 {
 		value = value[:comment]

@@ -71,7 +71,7 @@ func (f *flowReader) unclosed(line int) int {
 	return line
 }
 
-// bareFlow returns a line without the comment after it.
+// bareFlow returns a line without its trailing comment.
 func bareFlow(text string) string {
 	if before, _, found := strings.Cut(text, " #"); found && strings.Count(before, `"`)%2 == 0 {
 		return before
@@ -110,7 +110,7 @@ func (f *flowReader) behind(line, at, first, from int) int {
 	return line
 }
 
-// spaces returns the number of spaces at the end of a text.
+// spaces returns the number of spaces at the end of text.
 func spaces(text string) int { return len(text) - len(strings.TrimRight(text, " \t")) }
 
 // token scans one token at an offset of a line, and returns the offset after it.
@@ -205,7 +205,7 @@ func (fx *fixer) anchored(line int, name string) bool {
 	return slices.ContainsFunc(fx.lines[:line+1], func(text string) bool { return strings.Contains(text, "&"+name) })
 }
 
-// quote scans a quoted text.
+// quote scans a quoted string.
 func (f *flowReader) quote(line, at int) int {
 	m := f.m
 	text := m.lines[line]
@@ -227,7 +227,7 @@ func (f *flowReader) quote(line, at int) int {
 	return len(text)
 }
 
-// inner corrects a double quote of an expression that ends the quoted text early.
+// inner corrects a double quote of an expression that ends the quoted string early.
 func (f *flowReader) inner(line, at, end int) int {
 	m := f.m
 	text := m.lines[line]

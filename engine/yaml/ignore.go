@@ -11,9 +11,9 @@ import (
 //
 //	# flunq-lint: ignore retry-limit, listen-timeout
 //
-// At the end of a line it holds for the line, on a line of its own for the next one; in both
-// cases also for the lines below that are indented further, such as those of a task. Above
-// the first line of a file it holds for the whole file.
+// At the end of a line it applies to that line, on a line of its own to the next one; in both cases
+// also to the lines below that are indented further, such as those of a task. Above the first line of
+// a file it applies to the whole file.
 type Ignore struct {
 	Pos          // of the first rule
 	From, To int // the lines
@@ -34,7 +34,7 @@ func Ignored(source []byte) Ignores {
 	indent := func(i int) int {
 		text := strings.TrimLeft(lines[i], " ")
 		if text = strings.TrimSpace(text); text == "" || text[0] == '#' {
-			return -1 // belongs to what is around it
+			return -1 // belongs to the surrounding block
 		}
 		return len(lines[i]) - len(strings.TrimLeft(lines[i], " "))
 	}

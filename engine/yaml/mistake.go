@@ -41,8 +41,8 @@ type Mistakes struct {
 	source []byte
 }
 
-// NewMistakes returns the mistakes of a file that is not a workflow document, in the order
-// of its lines; source is its text.
+// NewMistakes returns the mistakes of a file that is not a workflow document, in the order of its
+// lines; source is its text.
 func NewMistakes(source []byte, list []Mistake) *Mistakes {
 	m := &Mistakes{source: source}
 	for _, one := range list {
@@ -69,7 +69,7 @@ func (m *Mistakes) Render(w io.Writer, color bool) {
 	}
 }
 
-// RenderAsWarnings is Render for mistakes that do not prevent anything.
+// RenderAsWarnings is like Render for mistakes that do not prevent anything.
 func (m *Mistakes) RenderAsWarnings(w io.Writer, color bool) {
 	warnings := make([]Warning, len(m.List))
 	for i, one := range m.List {
@@ -110,8 +110,8 @@ func (c *Collector) Mistake(at Pos, suggestion, format string, args ...any) {
 	c.add(&c.Mistakes, Mistake{Pos: at, Message: fmt.Sprintf(format, args...), Suggestion: suggestion, File: c.file})
 }
 
-// Warn reports a valid part that probably does not do what its author meant, once; rule is
-// the name of what it breaks.
+// Warn reports, once, a valid part that probably does not do what its author meant; rule is the name of
+// the rule that it breaks.
 func (c *Collector) Warn(rule string, at Pos, suggestion, format string, args ...any) {
 	c.add(&c.Warnings, Mistake{Pos: at, Message: fmt.Sprintf(format, args...), Suggestion: suggestion, File: c.file, Rule: rule})
 }
@@ -140,8 +140,8 @@ func (c *Collector) add(to *[]Mistake, m Mistake) {
 	*to = append(*to, m)
 }
 
-// Result returns the collected warnings, without those that a comment ignores, and mistakes
-// in document order.
+// Result returns the collected warnings, except those that a comment ignores, and mistakes in document
+// order.
 func (c *Collector) Result(source []byte) ([]Warning, error) {
 	byPlace := func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

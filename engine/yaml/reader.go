@@ -13,12 +13,11 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// maxRead is the number of values that a Reader reads at most, including those that aliases
-// repeat.
+// maxRead is the maximum number of values that a Reader reads, including those repeated by aliases.
 const maxRead = 200_000
 
-// Reader reads a file that people write by hand, such as mocks or tests, and collects all
-// mistakes with their positions.
+// Reader reads a file written by hand, such as mocks or tests, and collects all mistakes with their
+// positions.
 type Reader struct {
 	source    []byte
 	collector *Collector
@@ -48,13 +47,13 @@ func (r *Reader) Errorf(n *yaml3.Node, format string, args ...any) {
 	r.collector.Mistake(posOf(n), "", format, args...)
 }
 
-// Err returns all mistakes so far as a *Mistakes, nil if there are none.
+// Err returns all mistakes so far as a *Mistakes, or nil if there are none.
 func (r *Reader) Err() error {
 	_, err := r.collector.Result(r.source)
 	return err
 }
 
-// Data reads any value, by the rules for data in workflow documents: dates stay text.
+// Data reads any value, by the rules for data in workflow documents: dates stay strings.
 func (r *Reader) Data(n *yaml3.Node) any { return r.values.build(n, 1).Data }
 
 // resolved follows an alias, and returns false if the file has too many values.
@@ -116,7 +115,7 @@ func (r *Reader) Each(what string, read func(*yaml3.Node)) func(*yaml3.Node) {
 	}
 }
 
-// Text reads a scalar as it is written.
+// Text reads a scalar as written.
 func (r *Reader) Text(n *yaml3.Node, what string) string {
 	n, _ = r.resolved(n)
 	if n.Kind != yaml3.ScalarNode || n.ShortTag() == "!!null" {

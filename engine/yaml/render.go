@@ -86,8 +86,7 @@ func frame(line string, column int) (shown string, pad, mark int) {
 	return before + word + after, width(before), max(1, width(word))
 }
 
-// wordEnd returns the end of the word, the quoted text or the ${ } that begins at a
-// position.
+// wordEnd returns the end of the word, the quoted string or the ${ } that begins at a position.
 func wordEnd(runes []rune, at, to int) int {
 	end := at
 	if at < to && (runes[at] == '"' || runes[at] == '\'') {

@@ -15,8 +15,8 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 )
 
-// Read parses a text into a tree. It returns nil if the text is empty or cannot be parsed;
-// the latter is reported to collector.
+// Read parses source into a tree. It returns nil if source is empty or cannot be parsed; the latter is
+// reported to collector.
 func Read(collector *Collector, source []byte) *Node {
 	switch {
 	case len(source) > MaxSize:
@@ -87,8 +87,7 @@ func first(source []byte, is func(r rune, size int) bool) Pos {
 
 var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
-// pairs rewrites the surrogate pairs of a JSON text (\ud83d\ude00) in the form that the
-// YAML parser accepts.
+// pairs rewrites the surrogate pairs in JSON (\ud83d\ude00) to the form that the YAML parser accepts.
 func pairs(source []byte) []byte {
 	if !surrogates.Match(source) || !json.Valid(source) {
 		return source
@@ -103,8 +102,8 @@ func pairs(source []byte) []byte {
 	})
 }
 
-// root returns the root of the single document in a YAML or JSON text. It returns nil if
-// the text is empty or cannot be parsed; the latter is reported to c.
+// root returns the root of the single document in YAML or JSON source. It returns nil if source is
+// empty or cannot be parsed; the latter is reported to c.
 func root(c *Collector, source []byte) *yaml3.Node {
 	documents, err := decode(source)
 	if err != nil {
@@ -119,7 +118,7 @@ func root(c *Collector, source []byte) *yaml3.Node {
 	return nil
 }
 
-// decode parses the documents of a YAML text, at most the first few.
+// decode parses the documents of YAML source, at most the first few.
 func decode(source []byte) (documents []*yaml3.Node, err error) {
 	// A panic of the YAML library is reported as a mistake in the document.
 	defer func() {
@@ -141,8 +140,8 @@ func decode(source []byte) (documents []*yaml3.Node, err error) {
 	return documents, nil
 }
 
-// decodeFixed parses the documents of a text that the YAML parser rejects, after
-// correcting what it can. It reports each mistake that it finds.
+// decodeFixed parses the documents of source that the YAML parser rejects, after correcting what it
+// can. It reports each mistake that it finds.
 func decodeFixed(collector *Collector, source []byte, refused error) []*yaml3.Node {
 	m := fixYAML(source, collector.keys, nil)
 	documents, err := decode(m.text())
@@ -191,8 +190,8 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// yamlError returns the line and the message of a YAML parser's error. If the error has no
-// line, the line is a huge number.
+// yamlError returns the line and the message of a YAML parser's error. The line is a huge number if the
+// error has none.
 func yamlError(err error) (line int, said string) {
 	if err == nil {
 		return 0, ""

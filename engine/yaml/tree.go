@@ -2,8 +2,8 @@
 // tests and data), within limits. It reports every mistake with its position and, if
 // possible, what was probably meant.
 //
-// Its trees follow YAML 1.2: dates, yes and no are text. Common mistakes of syntax are
-// corrected in a copy, so that all of a document's mistakes are reported at once.
+// Its trees follow YAML 1.2: dates, yes and no are strings. Common syntax mistakes are corrected in a
+// copy, so that all of a document's mistakes are reported in one run.
 package yaml
 
 import (
@@ -20,8 +20,8 @@ import (
 	"flunq.io/flunq/engine/excerpt"
 )
 
-// Limits of a file. Each is far above what people write, but low enough that a hostile
-// document is rejected in well under a second.
+// Limits of a file. Each is far above what people write, but low enough to reject a hostile document
+// in well under a second.
 const (
 	// MaxSize is the size of a document's text in bytes.
 	MaxSize = 1 << 20
@@ -33,7 +33,7 @@ const (
 	maxKeys = 10_000
 	// maxAliases is the number of YAML aliases (*name) in a document.
 	maxAliases = 1_000
-	// maxDigits is the length of a whole number.
+	// maxDigits is the maximum number of digits of an integer.
 	maxDigits = 400
 	// MaxMistakes is the number of mistakes, and of warnings, reported for one document.
 	MaxMistakes = 200
@@ -133,8 +133,8 @@ func (n *Node) KeyPos(key string) Pos {
 	return n.Pos
 }
 
-// Step returns the member of a map or list that a segment of a JSON pointer selects, and
-// the position of its key.
+// Step returns the member of a map or list that a segment of a JSON pointer selects, and the position
+// of its key.
 func (n *Node) Step(segment string) (Pos, *Node) {
 	if n == nil {
 		return Pos{}, nil
@@ -152,7 +152,7 @@ func (n *Node) Step(segment string) (Pos, *Node) {
 type treeBuilder struct {
 	collector  *Collector
 	maxNodes   int // number of values that may be converted
-	maxAliases int // and of aliases
+	maxAliases int // number of aliases that may be expanded
 	nodes      int
 	aliases    int
 	open       map[*yaml3.Node]bool // anchors whose aliases are being expanded, to detect cycles
@@ -204,8 +204,8 @@ func (t *treeBuilder) build(y *yaml3.Node, depth int) *Node {
 	return n
 }
 
-// alias expands *name to a copy of the value that &name marks. The copy has the positions
-// of the original.
+// alias expands *name to a copy of the value marked by &name. The copy has the positions of the
+// original.
 func (t *treeBuilder) alias(y *yaml3.Node, depth int) *Node {
 	at := posOf(y)
 	if t.aliases++; t.aliases > t.maxAliases {
@@ -281,7 +281,7 @@ func (n *Node) replaceNull(key string, value *Node) {
 	}
 }
 
-// merge adds the members that << merges. They never replace the map's own members.
+// merge adds the members merged by <<. They never replace the map's own members.
 func (t *treeBuilder) merge(n *Node, data map[string]any, merged []*Node) {
 	for _, m := range merged {
 		for _, f := range m.Fields {
@@ -301,7 +301,7 @@ func isMerge(key *yaml3.Node) bool {
 	return key.Kind == yaml3.ScalarNode && key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "tag:yaml.org,2002:merge")
 }
 
-// sources returns the maps that << merges.
+// sources returns the maps merged by <<.
 func (t *treeBuilder) sources(y *yaml3.Node, depth int) []*Node {
 	n := t.build(y, depth+1)
 	found := []*Node{n}
@@ -317,7 +317,7 @@ func (t *treeBuilder) sources(y *yaml3.Node, depth int) []*Node {
 	return found
 }
 
-// key returns the text of a map's key.
+// key returns a map's key as a string.
 func (t *treeBuilder) key(y *yaml3.Node) (string, bool) {
 	if y.Kind == yaml3.AliasNode && y.Alias != nil {
 		y = y.Alias
@@ -348,14 +348,13 @@ func (t *treeBuilder) tagged(n *Node, y *yaml3.Node, want string) {
 	}
 }
 
-// Quote returns a name or a text in double quotes, shortened for a message.
+// Quote returns a string in double quotes, shortened for a message.
 func Quote(s string) string { return fmt.Sprintf("%q", Short(s)) }
 
-// Short truncates a long name or text for a message.
+// Short truncates a long string for a message.
 func Short(s string) string { return excerpt.Of(s, 100) }
 
-// Patterns of YAML 1.2's core schema. Everything else is text, including dates, yes and
-// no.
+// Patterns of YAML 1.2's core schema. Everything else is a string, including dates, yes and no.
 var (
 	wholePattern = regexp.MustCompile(`^[-+]?[0-9]+$`)
 	floatPattern = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
@@ -363,10 +362,10 @@ var (
 	notFinite    = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 )
 
-// IsWhole reports whether an unquoted text is a whole decimal number.
+// IsWhole reports whether an unquoted string is a decimal integer.
 func IsWhole(s string) bool { return wholePattern.MatchString(s) }
 
-// IsNumber reports whether an unquoted text is a decimal number.
+// IsNumber reports whether an unquoted string is a decimal number.
 func IsNumber(s string) bool { return IsWhole(s) || floatPattern.MatchString(s) }
 
 // scalar parses a plain or quoted value.
@@ -454,7 +453,7 @@ func (t *treeBuilder) whole(n *Node, digits string, base int) {
 	}
 }
 
-// Unescape returns the text that is written as s in double quotes.
+// Unescape returns the string that is written as s in double quotes.
 func Unescape(s string) (text string, ok bool) {
 	err := yaml3.Unmarshal([]byte(`"`+s+`"`), &text)
 	return text, err == nil

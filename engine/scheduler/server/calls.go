@@ -71,8 +71,8 @@ func (s *Server) ended(ctx context.Context, method string, stream bool, began ti
 	}
 }
 
-// public returns the status that a client receives for an error. What the store says may
-// hold addresses, which are none of the client's business.
+// public returns the status that a client receives for an error. The store's messages may
+// contain addresses, which clients must not see.
 func (s *Server) public(ctx context.Context, method string, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err

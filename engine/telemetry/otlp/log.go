@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/contrib/bridges/otelslog"
 )
 
-// Log returns a logger that also sends what it logs.
+// Log returns a logger that also exports its records.
 func (e *Exporter) Log(log *slog.Logger) *slog.Logger {
 	if e == nil || e.logs == nil {
 		return log

@@ -1,5 +1,5 @@
-// Package otlp sends what a process does to an OpenTelemetry collector: a trace of each execution
-// that ends, metrics, and logs. Nothing is sent unless the standard variables OTEL_… ask for it.
+// Package otlp exports what a process does to an OpenTelemetry collector: a trace of each execution
+// that ends, metrics, and logs. It sends nothing unless the standard variables OTEL_… ask for it.
 package otlp
 
 import (
@@ -30,16 +30,15 @@ import (
 // name is the name of the instrumentation.
 const name = "flunq.io/flunq"
 
-// Options configure an Exporter.
+// Options configures an Exporter.
 type Options struct {
-	Env     func(name string) string // the variables that say what is sent; the SDK reads the others itself
+	Env     func(name string) string // returns the variables that say what to send; the SDK reads the others itself
 	Version string                   // of flunq
 	Process string                   // the name of the process
-	Log     *slog.Logger             // for what could not be sent
+	Log     *slog.Logger             // for reporting failures to send
 }
 
-// Exporter sends traces, metrics and logs. A nil Exporter sends nothing, and all its methods can
-// be called.
+// Exporter sends traces, metrics and logs. A nil Exporter sends nothing; its methods may be called.
 type Exporter struct {
 	opts     Options
 	resource *resource.Resource
@@ -50,16 +49,16 @@ type Exporter struct {
 
 	ended   chan execution // that ended and whose traces have not been sent
 	dropped prometheus.Counter
-	stop    func(context.Context) // sends what is left of these; nil if nothing reads them
+	stop    func(context.Context) // sends the remaining ones; nil if nothing reads them
 
 	closers []func(context.Context) error
 
 	mu         sync.Mutex
-	complained time.Time // when it was last logged that something could not be sent
+	complained time.Time // when a failure to send was last logged
 }
 
-// Open returns an Exporter, nil if the environment asks for none. It does not wait for the
-// collector. An error is the user's.
+// Open returns an Exporter, or nil if the environment asks for none. It does not wait for the
+// collector. An error is a mistake of the user.
 func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	e := &Exporter{opts: opts}
 	if err := errors.Join(e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)); err != nil {
@@ -73,7 +72,7 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	return e, nil
 }
 
-// failed logs that something could not be sent: twice a minute, not for each batch.
+// failed logs that something could not be sent, twice a minute instead of for each batch.
 func (e *Exporter) failed(err error) {
 	const pause = 30 * time.Second
 	now := time.Now() //nolint:forbidigo // of the process, not of the engine
@@ -91,8 +90,8 @@ const (
 	overGRPC = "grpc"
 )
 
-// protocol returns how a signal, as it is spelled in the names of the variables, is sent; "" if it
-// is not. A signal is sent if an exporter or an endpoint is named.
+// protocol returns how a signal, spelled as in the names of the variables, is sent; "" if it is not. A
+// signal is sent if an exporter or an endpoint is configured.
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func (o Options) protocol(signal string) (string, error) {
 	first := func(names ...string) (name, value string) {
@@ -127,7 +126,7 @@ func (o Options) protocol(signal string) (string, error) {
 	}
 }
 
-// about describes the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go first.
+// about describes the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 func (e *Exporter) about(ctx context.Context) (*resource.Resource, error) {
 	if e.resource != nil {
 		return e.resource, nil
@@ -233,8 +232,8 @@ func (e *Exporter) Metrics(ctx context.Context, registry *prometheus.Registry) e
 // grace is how long Close waits for the collector.
 const grace = 2 * time.Second
 
-// Close sends what is left, for a few seconds at most, and ends the exporter. What is written to
-// the log, observed or measured later is not sent.
+// Close sends what is left, for a few seconds at most, and ends the exporter. Anything logged,
+// observed or measured later is not sent.
 func (e *Exporter) Close(ctx context.Context) {
 	if e == nil {
 		return

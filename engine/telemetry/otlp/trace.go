@@ -16,14 +16,14 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// mostEnded is how many executions wait for their traces to be sent.
+// mostEnded is the maximum number of executions waiting for their traces to be sent.
 const mostEnded = 10_000
 
 // execution names an execution.
 type execution struct{ tenant, id string }
 
-// The ids of traces and spans follow from the names of the execution and of the run of its task.
-// So a call can carry them although the spans are sent later, by another process.
+// The ids of traces and spans are derived from the names of the execution and of the task run, so that
+// a call can carry them although the spans are sent later, by another process.
 
 func (x execution) trace() (id trace.TraceID) {
 	sum := sha256.Sum256([]byte(x.tenant + "\x00" + x.id))
@@ -31,8 +31,8 @@ func (x execution) trace() (id trace.TraceID) {
 	return id
 }
 
-// span returns the id of the span of a task's run, by the text of the run; "" stands for the
-// execution itself.
+// span returns the id of the span of a task run, given in text form; "" stands for the execution
+// itself.
 func (x execution) span(run string) (id trace.SpanID) {
 	sum := sha256.Sum256([]byte(x.tenant + "\x00" + x.id + "\x00" + run))
 	copy(id[:], sum[:])
@@ -42,7 +42,7 @@ func (x execution) span(run string) (id trace.SpanID) {
 // ids generates the ids of the span that the context names.
 type ids struct{}
 
-// spanned is the key of the context's value, a spanName.
+// spanned is the context key of a spanName.
 type spanned struct{}
 
 type spanName struct {
@@ -51,7 +51,7 @@ type spanName struct {
 	run string
 }
 
-// named returns a context whose next span has the ids of a run.
+// named returns a context whose next span gets the ids of a run.
 func named(ctx context.Context, x execution, run string) context.Context {
 	return context.WithValue(ctx, spanned{}, spanName{x, run})
 }
@@ -71,18 +71,18 @@ func (g ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 // Traced reports whether traces are sent.
 func (e *Exporter) Traced() bool { return e != nil && e.traces != nil }
 
-// Parent returns the value of the header traceparent for a call that a task's run makes; see
+// Parent returns the value of the traceparent header for a call by a task run; see
 // https://www.w3.org/TR/trace-context/.
 func (e *Exporter) Parent(tenant, id string, run event.Run) string {
 	x := execution{tenant, id}
-	// The span is not sent, as it is not ended; beginning it asks the sampler.
+	// The span is not sent, since it never ends; starting it asks the sampler.
 	ctx, _ := e.traces.Tracer(name).Start(named(context.Background(), x, run.String()), "") //nolint:forbidigo // it waits for nothing
 	header := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, header)
 	return header["traceparent"]
 }
 
-// Observe receives what workers commit, and remembers the executions that have ended.
+// Observe receives the events that workers commit, and remembers the executions that have ended.
 func (e *Exporter) Observe(_ int64, entries []event.Event) {
 	for i := range entries {
 		switch entries[i].Type { //nolint:exhaustive // only these end an execution
@@ -96,7 +96,7 @@ func (e *Exporter) Observe(_ int64, entries []event.Event) {
 	}
 }
 
-// Trace begins to send the traces of executions that end, whose histories it reads.
+// Trace starts sending the traces of executions that end. It reads their histories.
 func (e *Exporter) Trace(ctx context.Context, st *store.Store) {
 	if !e.Traced() {
 		return
@@ -181,7 +181,7 @@ func (t *tracing) read(events []event.Event) error {
 	return nil
 }
 
-// spans begins and ends a span for each run. Those that contain others come before them.
+// spans starts and ends a span for each run. Parents come before the runs that they contain.
 func (t *tracing) spans(ctx context.Context, tracer trace.Tracer) {
 	contexts := make([]context.Context, len(t.runs.Runs))
 	top := t.runs.Runs[0]
@@ -206,7 +206,7 @@ func (t *tracing) spans(ctx context.Context, tracer trace.Tracer) {
 				span.AddEvent(string(w.State)+" ended", trace.WithTimestamp(w.To.At))
 			}
 		}
-		switch r.State { //nolint:exhaustive // the others are no verdict
+		switch r.State { //nolint:exhaustive // the others do not set a status
 		case history.Faulted:
 			span.SetStatus(codes.Error, r.Text)
 		case history.Completed:
@@ -265,11 +265,11 @@ func (t *tracing) attributes(r *history.TaskRun) []attribute.KeyValue {
 	return out
 }
 
-// senderOf returns the link to the span that sent an event from outside, or that started an
-// execution; the zero link if the event names none.
+// senderOf returns the link to the span that sent an external event or started an execution; the zero
+// link if the event names none.
 func senderOf(e event.Event) trace.Link {
 	attributes := e.Ext
-	if e.Type == event.EventReceived { // whose data is the event as it came
+	if e.Type == event.EventReceived { // whose data is the external event
 		var data map[string]json.RawMessage
 		_ = json.Unmarshal(e.Data, &data) // unreadable data names no span
 		attributes = map[string]string{}
