@@ -12,8 +12,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// Executions of many tenants complete on a Redis Cluster, on every master, also while slots move to
-// another one.
+// Executions of many tenants complete on a Redis Cluster, on every master, even while slots move.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -74,8 +73,8 @@ func clustered(t *testing.T, cluster *redistest.Cluster) *engine.Engine {
 	return e
 }
 
-// The clocks of a cluster's nodes are ten minutes and more apart: no timer is early, nor late, since
-// the timers of a tenant follow the clock of its own node only.
+// The clocks of a cluster's nodes are at least ten minutes apart: no timer is early or late, since the
+// timers of a tenant follow only the clock of its own node.
 func TestClusterClocks(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartSkewed(t, 0, 10*time.Minute, -10*time.Minute)

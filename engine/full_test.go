@@ -10,9 +10,9 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// With Redis at its maxmemory, operators can suspend and cancel the executions that have
-// filled it, heartbeats continue, and executions that are not to be kept are removed. Once
-// there is memory again, the others continue and nothing is lost.
+// With Redis at its maxmemory, operators can suspend and cancel the executions that have filled it,
+// heartbeats continue, and expired executions are removed. Once there is memory again, the others
+// continue and nothing is lost.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	ctx, rdb := t.Context(), redistest.Serve(t, "--maxmemory-policy", "noeviction").Client(t)

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// A process is registered while it runs, and signs off at once when it stops.
+// A process is registered while it runs, and signs off immediately when it stops.
 func TestRunRegisters(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

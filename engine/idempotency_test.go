@@ -33,8 +33,8 @@ func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Header: http.Header{}, Request: req}, nil
 }
 
-// An idempotency key stays the same through the retries of a call. No other tenant, and
-// no later execution with the same id, uses it.
+// An idempotency key stays the same through the retries of a call. No other tenant, and no later
+// execution with the same id, uses it.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

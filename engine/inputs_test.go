@@ -15,7 +15,7 @@ import (
 )
 
 // An input that is set again under its key replaces one whose delivery has failed: the failed attempts
-// do not count any more, and what is still to be delivered again is dropped.
+// no longer count, and pending redeliveries are dropped.
 func TestInputSetAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -80,7 +80,7 @@ func TestInputSetAgain(t *testing.T) {
 	})
 }
 
-// await waits until something holds.
+// await waits until a condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(time.Millisecond) {

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// The workers publish the lifecycle events that follow from the history, in its order. A task
-// whose result arrives while its execution is suspended is not resumed.
+// The workers publish the lifecycle events that follow from the history, in its order. A task whose
+// result arrives while its execution is suspended is not resumed.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)

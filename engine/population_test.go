@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// The number of a tenant's open executions is limited, whoever starts them and in whichever
-// process. Executions that end, or whose keys are deleted, no longer count.
+// The number of a tenant's open executions is limited, whatever starts them and in whichever process.
+// Executions that end, or whose keys are deleted, no longer count.
 func TestOpenExecutionsAreLimited(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -94,7 +94,7 @@ func TestOpenExecutionsAreLimited(t *testing.T) {
 		begin(tenant, "r", "awaits")
 		until(t, "the child begins", func() bool { x, _ := e.Store.Execution(ctx, tenant, "r.1"); return x.Status == "waiting" })
 
-		// Executions without keys do not count for ever.
+		// Executions without keys do not count forever.
 		for i := range 2 * limit {
 			if err := rdb.ZAdd(ctx, "tenant:default:executions:open", redis.Z{Member: fmt.Sprint("gone", i)}).Err(); err != nil {
 				t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// With so many tenants that all are read only at intervals, all executions end: those that
-// begin while others are busy, and the first one of a quiet tenant.
+// With enough tenants that all are read only at intervals, all executions end: those that begin while
+// others are busy, and the first one of a quiet tenant.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -271,7 +271,7 @@ func delivered(t *testing.T, rdb wire.Redis, tenant, group string) {
 	}
 }
 
-// asked waits until a number of a tenant's tasks were requested.
+// asked waits until a number of a tenant's tasks have been requested.
 func asked(t *testing.T, rdb wire.Redis, tenant string, n int) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
@@ -311,8 +311,8 @@ func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 	}
 }
 
-// Calls that never return occupy only some of the executors: another tenant's calls are
-// made at once, and no tenant exceeds its share.
+// Calls that never return occupy only some of the executors: another tenant's calls are made
+// immediately, and no tenant exceeds its share.
 func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// Counts tells what each partition holds, in leaves, claimed and dead.
+// Counts returns the numbers of events of each partition, in leaves, claimed and dead.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	ledger := agenda.NewLedger(store.New(redistest.Start(t), store.Options{}).Redis(), agenda.Defaults())

@@ -87,7 +87,7 @@ func onServers(t *testing.T, test func(t *testing.T, server redisServer)) {
 	}
 }
 
-// The index holds what it was told, whatever that is, and its leaves are small.
+// The index agrees with a model after any operations, and its leaves stay small.
 func TestIndexEqualsModel(t *testing.T) {
 	onServers(t, func(t *testing.T, server redisServer) {
 		compareIndex(t, server, 0)
@@ -251,7 +251,7 @@ func TestSameMillisecond(t *testing.T) {
 	})
 }
 
-// An index that was lost is not whole until somebody has made it so from the beginning.
+// An index that was lost is not whole until it has been rebuilt from the beginning.
 func TestWhole(t *testing.T) {
 	onServers(t, func(t *testing.T, server redisServer) {
 		ctx, rdb := t.Context(), server.connect()

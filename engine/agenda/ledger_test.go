@@ -78,7 +78,7 @@ func dial(t testing.TB, addr string) *wire.Client {
 	return wire.NewClient(rdb, nil)
 }
 
-// A ledger does what it was told, and its index holds each open event once.
+// A ledger agrees with a model after any operations, and its index holds each open event once.
 func TestLedgerEqualsModel(t *testing.T) {
 	onServers(t, func(t *testing.T, server redisServer) {
 		compareLedger(t, server, 0)
@@ -245,8 +245,8 @@ func TestCluster(t *testing.T) {
 	t.Run("streams", func(t *testing.T) { testStreams(t, start(t)) })
 }
 
-// A ledger that publishes to streams writes the same times as Go, on each kind of Redis, and
-// leaves to others what the stream does not take.
+// A ledger that publishes to streams writes the same times as Go, on each kind of Redis, and leaves
+// events that the stream rejects to be claimed.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for name, start := range servers() {

@@ -23,8 +23,8 @@ func onVirtual(t *testing.T, test func(t *testing.T, server redisServer)) {
 	}
 }
 
-// A former number of partitions is forgotten when nobody can need it any more, and its
-// partitions are served only while they hold open events.
+// A former number of partitions is forgotten when it is no longer needed, and its partitions are
+// served only while they hold open events.
 func TestFormerPartitions(t *testing.T) {
 	onVirtual(t, func(t *testing.T, server redisServer) {
 		ctx, rdb := t.Context(), server.connect()
@@ -78,7 +78,7 @@ func TestFormerPartitions(t *testing.T) {
 			check(err)
 		}
 		members(false, "32")
-		// What was fired is found for its retention, and the dead event as long as it is there.
+		// Fired events are found for their retention, and the dead event for as long as it exists.
 		server.advance(15*day - time.Minute)
 		placed, err := l.Place(ctx, events)
 		check(err)
@@ -142,7 +142,7 @@ func TestIndexFormerPartitions(t *testing.T) {
 		add(x)
 		check(x.SetPartitions(ctx, 16, 5))
 		add(x)
-		// take takes all entries, whose lease ends at once.
+		// take takes all entries with leases that expire immediately.
 		take := func(want int) {
 			t.Helper()
 			m, err := x.Members(ctx, "", 0)

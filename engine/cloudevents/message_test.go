@@ -67,7 +67,7 @@ func TestEncodeNATS(t *testing.T) {
 	}
 }
 
-// What one mode writes, Decode reads: the same event but for its tenant, which a sender does not
+// Decode reads what each mode writes: the same event except for the tenant, which a sender does not
 // choose, and with its place.
 func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 	t.Parallel()

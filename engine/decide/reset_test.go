@@ -76,7 +76,7 @@ func (w *environment) take(d decide.Decision) {
 	}
 }
 
-// step lets one thing happen, and reports false if nothing can.
+// step lets one thing happen, and returns false if nothing can.
 func (w *environment) step() bool {
 	var d decide.Decision
 	e := event.Event{Tenant: "default", Workflow: w.state.Workflow, Execution: w.state.Execution}
@@ -128,9 +128,9 @@ func (w *environment) end() {
 	}
 }
 
-// A reset to any task ends as the execution ended, if what it calls answers the same. What came
-// before the task is not requested again, pending timers keep the time that was left, and the
-// new history can be replayed.
+// A reset to any task ends like the original execution if its calls get the same answers. Nothing from
+// before the task is requested again, pending timers keep their remaining time, and the new history can
+// be replayed.
 func TestResetEndsTheSame(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -174,8 +174,8 @@ func TestResetEndsTheSame(t *testing.T) {
 	}
 }
 
-// The pause before a retry may depend on the id of the execution. A reset to a later task
-// keeps the course of the history nevertheless, and what was left of other timers.
+// The pause before a retry may depend on the id of the execution. A reset to a later task nevertheless
+// keeps the course of the history, and the remaining time of other timers.
 func TestResetKeepsTime(t *testing.T) {
 	t.Parallel()
 	env := envOf(t, `
@@ -284,7 +284,7 @@ func before(history []event.Event, task string) bool {
 	return slices.ContainsFunc(history, func(e event.Event) bool { return e.Type == event.TaskCompleted && e.Task == task })
 }
 
-// text returns what an execution ended with.
+// text returns the output or error of an execution.
 func text(t *testing.T, s *decide.State) string {
 	t.Helper()
 	out, err := json.Marshal(map[string]any{"output": s.Output, "error": s.Error})

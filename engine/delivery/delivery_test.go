@@ -154,7 +154,7 @@ func (d *consumer) fire(t *testing.T, within time.Duration) {
 	}
 }
 
-// The class of an error depends on its type, not on its text.
+// The class of an error depends on its type, not on its message.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
@@ -176,7 +176,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A permanent error is not retried, and a transient one at once.
+// A permanent error is not retried; a transient one is retried immediately.
 func TestOtherClasses(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)

@@ -84,7 +84,7 @@ func TestReadSizeOfManyTenants(t *testing.T) {
 	}
 }
 
-// While events are large, fewer are read at once, until they are small again.
+// While events are large, fewer are read in one call, until they are small again.
 func TestReadSizeOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	var p readSize

@@ -77,7 +77,7 @@ func TestParseDurationRefuses(t *testing.T) {
 	}
 }
 
-// What people type: with days and weeks, but no times.
+// Durations as people type them: with days and weeks, but without timestamps.
 func TestParseSpan(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

@@ -191,8 +191,7 @@ func TestDocumentedRecords(t *testing.T) {
 	})
 }
 
-// A dead event is kept until it is replayed or dropped; then it expires as any other that is
-// closed.
+// A dead event is kept until it is replayed or dropped; it then expires like any other closed event.
 func TestDeadEventIsKept(t *testing.T) {
 	t.Parallel()
 	eachDocumented(t, func(t *testing.T, d documented) {
@@ -223,8 +222,8 @@ func TestDeadEventIsKept(t *testing.T) {
 	})
 }
 
-// A record of the documented service that is placed again, because its message has arrived
-// from the schedule topic, is found by Open from then on. It can be cancelled once.
+// A record of the documented service that is placed again, because its message has arrived from the
+// schedule topic, is found by Open afterwards. It can be cancelled once.
 func TestDocumentedRecordPlaced(t *testing.T) {
 	t.Parallel()
 	eachDocumented(t, func(t *testing.T, d documented) {
@@ -257,7 +256,7 @@ func TestDocumentedRecordPlaced(t *testing.T) {
 	})
 }
 
-// The documented service reads what we store, and may cancel it.
+// The documented service can read and cancel stored events.
 func TestDocumentedReader(t *testing.T) {
 	t.Parallel()
 	eachDocumented(t, func(t *testing.T, d documented) {
@@ -294,7 +293,7 @@ func TestDocumentedReader(t *testing.T) {
 	})
 }
 
-// Check says what is missing, and Init creates it.
+// Check reports what is missing, and Init creates it.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	eachDocumented(t, func(t *testing.T, d documented) {
@@ -337,7 +336,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// A table with another key, or with another index of that name, is refused.
+// A table with another key, or with another index with that name, is rejected.
 func TestCheckForm(t *testing.T) {
 	t.Parallel()
 	eachDocumented(t, func(t *testing.T, d documented) {
@@ -371,7 +370,7 @@ func TestCheckForm(t *testing.T) {
 	})
 }
 
-// Several processes may call Init at once.
+// Several processes may call Init concurrently.
 func TestInitAtOnce(t *testing.T) {
 	t.Parallel()
 	dynamotest.Each(t, func(t *testing.T, endpoint string) {

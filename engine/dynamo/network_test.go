@@ -46,7 +46,7 @@ func someEvent(id string) schedule.Event {
 	}
 }
 
-// A write whose reply is lost is not repeated by the SDK. Who repeats it finds it done.
+// A write whose reply is lost is not repeated by the SDK. A caller that repeats it finds it done.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	opts := dynamotest.Options(dynamotest.Dynalite(t))
@@ -89,7 +89,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A request that is throttled is tried again.
+// A throttled request is retried.
 func TestThrottled(t *testing.T) {
 	t.Parallel()
 	opts := dynamotest.Options(dynamotest.Dynalite(t))
@@ -114,7 +114,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// Whatever DynamoDB answers, the error says what was asked of which table and why it failed.
+// Whatever DynamoDB answers, the error names the operation, the table and the cause.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, body string) string {
@@ -156,7 +156,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Options that cannot be are refused, before anything is sent.
+// Invalid options are rejected before anything is sent.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*dynamo.Options){
@@ -174,7 +174,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// An emulator is asked with dummy credentials, or with those of the environment.
+// Requests to an emulator use dummy credentials, or those of the environment.
 func TestCredentials(t *testing.T) {
 	empty := t.TempDir() + "/none"
 	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {

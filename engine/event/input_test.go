@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// The event of a timer is read back as it was, with the ids of the timer.
+// The event of a timer is read back unchanged, with the ids of the timer.
 func TestInputIsReadBack(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 5).UTC()
@@ -41,8 +41,8 @@ func TestInputIsReadBack(t *testing.T) {
 	}
 }
 
-// An input without an id, source and time gets those of its timer, and one that is no event from
-// outside is refused.
+// An input without an id, source and time gets those of its timer, and one that is not an external
+// event is rejected.
 func TestReadInput(t *testing.T) {
 	t.Parallel()
 	timer := event.Timer{Execution: "x", Key: "k", Kind: event.InputTimer, FireAt: time.Unix(1, 2).UTC(), Input: []byte(`{"type":"a"}`)}

@@ -27,7 +27,7 @@ func timers() []event.Timer {
 	}
 }
 
-// The texts equal those of encoding/json, byte for byte.
+// The results equal those of encoding/json, byte for byte.
 func TestTimerText(t *testing.T) {
 	t.Parallel()
 	for _, timer := range timers() {

@@ -23,8 +23,8 @@ import (
 // time.
 func isReply(name string) bool { return name == "evalsha" || name == "eval" }
 
-// A batch that only computes is read, computed and answered in two round trips, whatever
-// its size. Events that are no requests are acknowledged with the next read.
+// A batch that only computes is read, computed and answered in two round trips, whatever its size.
+// Events that are not requests are acknowledged with the next read.
 func TestComputeTogether(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -70,9 +70,8 @@ func TestComputeNeverBeforeTheRequest(t *testing.T) {
 	})
 }
 
-// One batch contains tasks that compute and call, an unreadable request, an unknown
-// definition, a poison candidate and an event that is no request. Each is settled
-// correctly.
+// One batch contains tasks that compute and call, an unreadable request, an unknown definition, a
+// poison candidate and an event that is not a request. Each is settled correctly.
 func TestMixedBatch(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

@@ -14,7 +14,7 @@ import (
 	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
-// The call that a task reports is what the server saw, without secrets: those the task
+// The call that a task reports matches what the server received, without secrets: those the task
 // reads, those that came through data, and parameters named like credentials.
 func TestCallMade(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A report equals what event.Encode makes of it.
+// completed returns the same data as event.Encode.
 func TestCompleted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []event.Completed{

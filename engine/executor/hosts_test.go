@@ -82,7 +82,7 @@ func TestLimitHosts(t *testing.T) {
 	}
 }
 
-// A slot is taken until the answer is closed, once; other hosts have slots of their own.
+// A slot is taken until the answer is closed, once; other hosts have their own slots.
 func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	t.Parallel()
 	way := httpcall.LimitHosts(answers(func(req *http.Request) (*http.Response, error) {
@@ -134,7 +134,7 @@ func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	_ = second.Close()
 }
 
-// A request that waits for a slot ends with its context, and its host is not to blame.
+// A request that waits for a slot ends with its context, and its host is not blamed.
 func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	way := httpcall.LimitHosts(status(200), 1)
@@ -171,8 +171,8 @@ func TestLimitHostsIsOff(t *testing.T) {
 	}
 }
 
-// A call whose task is lost ends at once with the cause of its context, before the answer
-// or in the middle of it.
+// A call whose task is lost ends immediately with the cause of its context, before the answer or in
+// the middle of it.
 func TestCallUnderWayEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the request is another's")

@@ -262,8 +262,8 @@ func TestOpenAPIMistakes(t *testing.T) {
 	}
 }
 
-// Each authentication applies only where it was written: the call's to the operation, the
-// document's to the document.
+// Each authentication applies only where it was written: the call's to the operation, the document's
+// to the document.
 func TestOpenAPIAuthentication(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

@@ -53,8 +53,8 @@ func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Reports that come while one is being sent are sent together afterwards. The time is
-// asked for once, and each sender learns the outcome of its own report.
+// Reports that come while one is being sent are sent together afterwards. The time is requested once,
+// and each sender learns the outcome of its own report.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) wire.Redis{
@@ -119,7 +119,7 @@ func groupCommit(t *testing.T, rdb wire.Redis) {
 			t.Errorf("%s of tenant %s: %v", m.Event.ID, m.Tenant, errs[i])
 		}
 	}
-	// The first one by itself, then all others: one script for each tenant.
+	// The first report is sent alone, then all others: one script for each tenant.
 	if c.scripts > 3 || c.times != 2 {
 		t.Errorf("%d scripts and %d times, want 3 and 2", c.scripts, c.times)
 	}
@@ -131,7 +131,7 @@ func groupCommit(t *testing.T, rdb wire.Redis) {
 	}
 }
 
-// A report that Redis did not take is sent when Redis is back, with the time of the task.
+// A report that Redis rejected is sent when Redis is back, with the time of the task.
 func TestSendAgain(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)

@@ -130,7 +130,7 @@ func (s *site) observe(a delivery.Activity) {
 	s.seen[a.What] = append(s.seen[a.What], a.Message.Event.ID)
 }
 
-// times returns how often an activity occurred, by message.
+// times returns the number of times that an activity occurred, by message.
 func (s *site) times(what delivery.What) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (h *tap) set(before, after func(name string) error) {
 	h.before, h.after = before, after
 }
 
-// counts returns how often each command was sent since the last call.
+// counts returns the number of times that each command was sent since the last call.
 func (h *tap) counts() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

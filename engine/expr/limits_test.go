@@ -15,8 +15,8 @@ const (
 	wide = `[range(100000)] as $b | reduce range(1e6) as $i (0; `
 )
 
-// No expression takes unbounded time or memory: it fails, in the same way everywhere. A
-// hang or a crash of this test is the failure.
+// No expression takes unbounded time or memory: it fails, in the same way everywhere. A hang or a
+// crash of this test is a failure.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// A history is folded into runs that stand inside those around them: in loops, tries,
-// functions, and after an operator has retried a faulted execution.
+// A history is folded into runs inside the runs that contain them: in loops, tries, functions, and
+// after an operator has retried a faulted execution.
 func TestFold(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -83,7 +83,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// Sentences about events name the task, and what happened to it.
+// Sentences about events name the task and say what happened to it.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	const task = "/do/0/charge#2@1"

@@ -85,8 +85,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Another implementation of Kafka's protocol, the mock cluster in librdkafka, takes and returns
-// the same records. Each topic exists in it, and what it says of committed offsets is of no use.
+// Another implementation of Kafka's protocol, the mock cluster in librdkafka, accepts and returns the
+// same records. In it every topic exists, and its committed offsets are unusable.
 func TestContractMock(t *testing.T) {
 	t.Parallel()
 	kcat, err := exec.LookPath("kcat")

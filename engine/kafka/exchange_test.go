@@ -122,7 +122,7 @@ func TestBridgeMock(t *testing.T) {
 	}, "out", "failures", "start")
 }
 
-// Topics that are missing are created if that is wanted; else their events wait.
+// Missing topics are created if that is configured; otherwise their events wait.
 func TestBridgeCreatesTopics(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

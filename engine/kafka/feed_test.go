@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// A message that is too large for the dead letter topic does not stop those behind it: what is
-// published says where it is.
+// A message that is too large for the dead letter topic does not block later ones: the published record
+// says where it is.
 func TestFeedRejectsLarge(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(1, "schedule_events"))

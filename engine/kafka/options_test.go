@@ -22,7 +22,7 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// All mistakes are reported at once, by the names of their settings.
+// All mistakes are reported together, by the names of their settings.
 func TestOptionsCheck(t *testing.T) {
 	t.Parallel()
 	if err := kafka.Defaults().Check(); err != nil {
@@ -65,7 +65,7 @@ func certificate(t *testing.T) (tls.Certificate, string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
-// TLS with a certificate authority of one's own, and passwords in files, which may change.
+// TLS with a private certificate authority, and passwords in files, which may change.
 func TestTLSAndSASL(t *testing.T) {
 	t.Parallel()
 	cert, ca := certificate(t)

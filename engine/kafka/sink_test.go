@@ -241,7 +241,7 @@ func TestSinkIsIdempotent(t *testing.T) {
 	}
 }
 
-// A lost reply is asked for again under the same sequence number: no duplicates.
+// After a lost reply, the record is sent again with the same sequence number: no duplicates.
 func TestSinkLostReplies(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(3, "orders"))
@@ -257,7 +257,7 @@ func TestSinkLostReplies(t *testing.T) {
 	}
 }
 
-// While each reply is lost, nobody knows, and Publish returns in time. Later publications work.
+// While each reply is lost, the outcome is unknown, and Publish returns in time. Later publications work.
 func TestSinkNoReplies(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(3, "orders"))
@@ -276,8 +276,8 @@ func TestSinkNoReplies(t *testing.T) {
 	}
 }
 
-// A broker that is away costs no attempt, and what was said not to be published is not. Only
-// what is sent on a connection that the broker has left behind may have been published.
+// A broker that is away costs no attempt, and records reported as not published are not. Only records
+// sent on a connection that the broker has abandoned may have been published.
 func TestSinkAway(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(3, "orders"))
@@ -303,7 +303,7 @@ func TestSinkAway(t *testing.T) {
 	}
 }
 
-// Publications that begin while the broker is away for a moment succeed when it is back.
+// Publications that begin while the broker is briefly away succeed when it is back.
 func TestSinkBrokerRestarts(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(3, "orders"))
@@ -323,8 +323,8 @@ func TestSinkBrokerRestarts(t *testing.T) {
 	}
 }
 
-// A topic that does not exist is not created, harms no other event, and refuses its own after
-// a while. When it is created, events are published again.
+// A topic that does not exist is not created and harms no other events; its own are rejected after a
+// while. When it is created, events are published again.
 func TestSinkUnknownTopic(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(3, "orders"), kfake.AllowAutoTopicCreation())
@@ -352,7 +352,7 @@ func TestSinkUnknownTopic(t *testing.T) {
 	want(t, sink.Publish(t.Context(), events(1, "nowhere")), nil)
 }
 
-// A topic that is deleted while the sink knows it is one that does not exist.
+// A topic that is deleted while the sink knows it is treated as one that does not exist.
 func TestSinkDeletedTopic(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(3, "orders", "other"))
@@ -371,7 +371,7 @@ func TestSinkDeletedTopic(t *testing.T) {
 	want(t, sink.Publish(t.Context(), events(9, "orders")), nil)
 }
 
-// An event that is too large for the broker is refused alone.
+// An event that is too large for the broker is rejected alone.
 func TestSinkTooLarge(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -394,7 +394,7 @@ func TestSinkTooLarge(t *testing.T) {
 	}
 }
 
-// What brokers answer decides whether an event is tried again.
+// The brokers' replies determine whether an event is retried.
 func TestSinkReplies(t *testing.T) {
 	t.Parallel()
 	for reply, kind := range map[*kerr.Error]error{

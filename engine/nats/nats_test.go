@@ -36,7 +36,7 @@ type server struct {
 	cmd    *exec.Cmd
 }
 
-// serve starts a server with more lines of configuration. Without nats-server the test is skipped.
+// serve starts a server with additional lines of configuration. It skips the test without nats-server.
 func serve(t *testing.T, more string) *server {
 	t.Helper()
 	s := &server{t: t, folder: t.TempDir(), more: more, port: "-1"}
@@ -176,7 +176,7 @@ func records(t *testing.T, js jetstream.JetStream, stream, subject string, n int
 	}
 }
 
-// The server drops a message that it gets twice.
+// The server drops a duplicate message.
 func TestDoubles(t *testing.T) {
 	t.Parallel()
 	o := serve(t, "").options()
@@ -195,8 +195,8 @@ func TestDoubles(t *testing.T) {
 	}
 }
 
-// A server that was killed is read on; a stream that was deleted and created again is read from its
-// beginning.
+// Reading continues after a server was killed; a stream that was deleted and created again is read from
+// its beginning.
 func TestServerRestartsAndStreamIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
@@ -283,7 +283,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return write("CERTIFICATE", der), write("EC PRIVATE KEY", private)
 }
 
-// TLS with a certificate authority of one's own, certificates of clients, and a password in the URL.
+// TLS with a private certificate authority, client certificates, and a password in the URL.
 func TestTLSAndPassword(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
@@ -325,7 +325,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What is missing is named, with the command that adds it.
+// Errors name what is missing, with the command that adds it.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")

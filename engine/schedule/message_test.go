@@ -7,8 +7,7 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Whatever the bytes, a request that is read and valid is read again as the same from what is
-// sent for it.
+// Whatever the bytes, a valid request that was read stays the same when it is sent and read again.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte("key"), []byte(`{"id":"00000000-0000-4000-8000-000000000001","topic":"orders","execute_at":1795525200,"payload":"YQ=="}`), "")
 	f.Add([]byte("key"), []byte(`{"id":"00000000-0000-4000-8000-000000000001","topic":"orders","execute_at_ms":1795525200007,"payload":"YQ==","headers":{"a":"b"},"key":"k","tenant":"t"}`), "")
@@ -29,7 +28,7 @@ func FuzzMessage(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := schedule.Message{Value: sent}
-		// JSON has no bytes that are not UTF-8, and headers of other programs may have them.
+		// JSON cannot hold bytes that are not UTF-8, which headers of other programs may contain.
 		if id2, content2, err := again.Request(); err != nil || id2 != id || epoch == "" && !content2.Equal(content) {
 			t.Errorf("%s %+v is read again as %s %+v: %v", id, content, id2, content2, err)
 		}

@@ -18,7 +18,7 @@ func content() schedule.Content {
 	return schedule.Content{Due: now().Add(time.Hour), Topic: "orders", Payload: []byte("x")}
 }
 
-// Every mistake of a request is named, and what is allowed passes.
+// Every mistake in a request is named, and valid requests pass.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	limits := schedule.DefaultLimits()
@@ -95,7 +95,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What follows from the end of a publication.
+// Settle returns what follows from the outcome of a publication.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	retry := schedule.Retry{Attempts: 3, First: 10 * time.Millisecond, Longest: 25 * time.Millisecond}
@@ -117,8 +117,8 @@ func TestSettle(t *testing.T) {
 		{"second failure", 1, 1, schedule.ErrNotPublished, true, schedule.Scheduled, 2, 2, 20 * time.Millisecond},
 		{"last failure", 2, 2, schedule.ErrNotPublished, true, schedule.Dead, 3, 3, 0},
 		{"unknown", 0, 0, broken, false, "", 0, 0, 0},
-		// An attempt before may have published it, so nobody may cancel it. The next claim of a
-		// FIRING event counts one attempt.
+		// An earlier attempt may have published it, so it cannot be cancelled. The next claim of a FIRING
+		// event adds an attempt.
 		{"failure after unknown", 1, 0, schedule.ErrNotPublished, true, schedule.Firing, 1, 1, 10 * time.Millisecond},
 		{"away after unknown", 1, 0, schedule.ErrAway, true, schedule.Firing, 0, 0, 25 * time.Millisecond},
 		{"many unknown", 50, 0, broken, false, "", 0, 0, 0},
@@ -147,7 +147,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Only an event that certainly is not out can be cancelled or changed.
+// Only an event that has certainly not been published can be cancelled or changed.
 func TestChangeAllows(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -188,7 +188,7 @@ func TestChangeAllows(t *testing.T) {
 	}
 }
 
-// The partitions are those of FNV-1a, whoever computes them, and hold similar numbers.
+// Partitions are those of FNV-1a in any implementation, and have similar sizes.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	if got := schedule.Partition("a", 1<<30); got != 0xe40c292c%(1<<30) {

@@ -29,7 +29,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// Workers wait for different partitions, the one that is due first before the others; who
+// Workers wait for different partitions, the one that is due first before the others; a worker that
 // finds none is woken when one is given back.
 func TestPartitionQueue(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func (s *site) published(t *testing.T, topic string) map[string]int {
 	return out
 }
 
-// each calls f for 0 to n-1, many at once.
+// each calls f for 0 to n-1, many calls concurrently.
 func each(n int, f func(int)) {
 	const atOnce = 64
 	var next atomic.Int64
@@ -39,8 +39,8 @@ func each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// Cancels race with the due time. What was cancelled with success is never published; all else
-// is, once.
+// Cancels race with the due time. Successfully cancelled events are never published; all others are,
+// once.
 func TestCancelRace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -76,8 +76,8 @@ func TestCancelRace(t *testing.T) {
 	t.Logf("%d of %d were cancelled", with, n)
 }
 
-// Identical requests at the same time all succeed, and one of them creates the event; of
-// different requests for one id one succeeds.
+// Identical concurrent requests all succeed, and one of them creates the event; of different requests
+// for one id, one succeeds.
 func TestSameRequest(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

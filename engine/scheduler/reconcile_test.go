@@ -127,7 +127,7 @@ func (s *shop) fire(e schedule.Event) bool {
 	return took[0]
 }
 
-// reconciler returns a Reconciler, as a process has it that starts now.
+// reconciler returns the Reconciler of a process that starts now.
 func (s *shop) reconciler() *scheduler.Reconciler {
 	return scheduler.NewReconciler(s.table, s.index, scheduler.ReconcilerOptions{Bucket: shopBucket, Check: shopCheck, Now: s.now})
 }
@@ -184,8 +184,8 @@ func TestForgottenIndex(t *testing.T) {
 	}
 }
 
-// Where Redis has lost some entries but not its mark, those that are overdue or due soon are
-// found once per bucket.
+// If Redis has lost some entries but not its mark, those that are overdue or due soon are found once per
+// bucket.
 func TestLostEntries(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -292,8 +292,8 @@ func TestReconcilerIdle(t *testing.T) {
 // errLost is what a client learns when a request or a reply is lost.
 var errLost = errors.New("connection lost")
 
-// A call that stops between the table and the index is healed: a Place by repeating it, and
-// the others by themselves.
+// A call that stops between the table and the index is repaired: a Place by repeating it, others
+// without help.
 func TestStoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -366,8 +366,8 @@ func TestStoppedHalfway(t *testing.T) {
 	}
 }
 
-// An entry that the index has at a wrong time is moved to the right one, and no other process
-// loses the events that it holds.
+// An entry with a wrong time in the index is moved to the right one, and no other process loses the
+// events that it holds.
 func TestWrongEntries(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -411,7 +411,7 @@ func TestWrongEntries(t *testing.T) {
 	}
 }
 
-// A change that another transition has overtaken is decided anew.
+// A change overtaken by another transition is decided again.
 func TestOvertakenChange(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -431,9 +431,9 @@ func TestOvertakenChange(t *testing.T) {
 	}
 }
 
-// While the table does not answer for some events, the others are claimed, and those come back
-// after a second. An event whose claim was carried out, though the reply was lost, is claimed
-// again when the lease has ended.
+// While the table does not answer for some events, the others are claimed, and the former are due again
+// after a second. An event whose claim was carried out although the reply was lost is claimed again
+// when the lease expires.
 func TestTableAway(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -476,7 +476,7 @@ func TestTableAway(t *testing.T) {
 	}
 }
 
-// claimSome claims what it can. An error comes without events.
+// claimSome claims what it can. If there is an error, there are no events.
 func (s *shop) claimSome() (ids []string) {
 	s.t.Helper()
 	for p := range shopPartitions {
@@ -491,7 +491,7 @@ func (s *shop) claimSome() (ids []string) {
 	return ids
 }
 
-// topic is a Feed that keeps what it is sent, and fails for some events.
+// topic is a Feed that keeps what is sent to it, and fails for some events.
 type topic struct {
 	sent  []schedule.Event
 	fails bool
@@ -509,8 +509,7 @@ func (f *topic) Send(_ context.Context, events []schedule.Event) []error {
 	return errs
 }
 
-// With a feed, an event is due only when a consumer has placed it again, or the reconciler has
-// found it.
+// With a feed, an event is due only when a consumer has placed it again, or the reconciler has found it.
 func TestFeed(t *testing.T) {
 	t.Parallel()
 	feed := &topic{}
@@ -538,8 +537,8 @@ func TestFeed(t *testing.T) {
 	s.claims(1)
 }
 
-// Whatever is lost and whoever stops halfway: each event that was acknowledged and not
-// cancelled is fired, never early, never after a Cancel that succeeded, and nothing is left.
+// Whatever is lost and whichever process stops halfway, each event that was acknowledged and not
+// cancelled is fired, never early, never after a successful Cancel, and nothing is left.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -648,7 +647,7 @@ func (f *faults) run() {
 	}
 }
 
-// turn does one thing by chance.
+// turn performs one random action.
 func (f *faults) turn(ctx context.Context, events int) {
 	n := f.rand.IntN(events)
 	switch f.rand.IntN(12) {
@@ -713,7 +712,7 @@ func (f *faults) work(ctx context.Context) {
 	}
 }
 
-// settleAll records the ends of all publications, some of which are to be repeated.
+// settleAll records the outcomes of all publications, some of which must be repeated.
 func (f *faults) settleAll(ctx context.Context) {
 	for _, e := range f.held {
 		end := schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: e.Attempts + 1}

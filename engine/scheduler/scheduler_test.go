@@ -116,8 +116,8 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Each event arrives once in the stream of its topic, not before it is due by the clock of
-// Redis, as it was given, whether the claim publishes it or the sink.
+// Each event arrives once in the stream of its topic, not before it is due by the clock of Redis, and
+// unchanged, whether the claim or the sink publishes it.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for _, claims := range []bool{true, false} {
@@ -177,8 +177,8 @@ func checkStreams(t *testing.T, s *site) {
 	}
 }
 
-// A workflow topic starts an execution, an event topic reaches those that listen; a workflow
-// that nobody has registered makes a dead letter, which can be replayed.
+// A workflow topic starts an execution, and an event topic reaches listening executions; an
+// unregistered workflow makes a dead event, which can be replayed.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Retry.Attempts, o.Retry.Longest = 2, 10*time.Millisecond })
@@ -238,8 +238,8 @@ func TestTenants(t *testing.T) {
 	await(t, "the replay", func() bool { return status(3) == schedule.Fired })
 }
 
-// An event that another process schedules fires in time, and one that this process schedules
-// does even if it is due before the next look.
+// An event that another process schedules fires in time, and one that this process schedules does so
+// even if it is due before the next look.
 func TestNote(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Look = time.Hour })
@@ -255,8 +255,8 @@ func TestNote(t *testing.T) {
 	await(t, "the event", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() == 1 })
 }
 
-// A process that stops finishes what it publishes; what was claimed by one that died is
-// published by another one after the lease.
+// A stopping process finishes its publications; events claimed by a process that died are published by
+// another one after the lease.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Retry.Lease = time.Second })

@@ -83,8 +83,8 @@ func TestTabled(t *testing.T) {
 	run("dynalite", inMemory, func(t *testing.T) scheduler.Table { return dynamotest.Table(t, dynamotest.Dynalite(t)) })
 }
 
-// Of two processes that move an event, the one that is first in the table may be last in the
-// index. The event fires at the time that the table has.
+// Of two processes that move an event, the one that is first in the table may be last in the index. The
+// event fires at the time in the table.
 func TestTabledConcurrentMoves(t *testing.T) {
 	t.Parallel()
 	const id = "00000000-0000-4000-8000-000000000001"

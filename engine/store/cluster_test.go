@@ -24,7 +24,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// What holds on a Redis Cluster only. One cluster serves all of these tests.
+// Guarantees that apply only to a Redis Cluster. One cluster serves all of these tests.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -238,7 +238,7 @@ func tenantsOnAllMasters(t *testing.T, cluster *redistest.Cluster) {
 		}
 	}
 	collect(len(tenants))
-	// The reader rests until the bell rings, and finds what the one tenant has, and later the other.
+	// The reader rests until the bell rings, and finds the events of one tenant, and later of the other.
 	for _, name := range []string{tenants[3], tenants[0], tenants[1]} {
 		done := make(chan struct{})
 		go func() { defer close(done); time.Sleep(50 * time.Millisecond); publish(name, "later") }()
@@ -290,7 +290,7 @@ func timersOfAllTenants(t *testing.T, st *store.Store, tenants []string) {
 	}
 }
 
-// What CLUSTER NODES says.
+// Replies of CLUSTER NODES.
 func TestReadCluster(t *testing.T) {
 	t.Parallel()
 	const text = `aa 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-5460 [5461->-bb]

@@ -44,7 +44,7 @@ func about(id int, n string, typ event.Type, task, data string) event.Event {
 	}
 }
 
-// batch is the number of transitions sent to Redis at once.
+// batch is the number of transitions sent to Redis in one call.
 const batch = 100
 
 // read returns the next batch of messages.

@@ -208,7 +208,7 @@ var executionLists = []check{
 		if got := w.listed(t, store.ExecutionQuery{Limit: 3000, Statuses: []string{"running"}}); len(got) != 5000 {
 			t.Errorf("%d run, want 5000", len(got))
 		}
-		// A search that finds nothing scans a bounded number at once.
+		// A search that finds nothing scans a bounded number per call.
 		if got := w.listed(t, store.ExecutionQuery{Limit: 50, Workflow: "no.such"}); got != nil {
 			t.Errorf("found %v", got)
 		}

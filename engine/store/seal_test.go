@@ -109,7 +109,7 @@ var sealing = []check{
 	}},
 }
 
-// inner returns a text as JSON, without the quotes.
+// inner returns a string as JSON, without the quotes.
 func inner(text string, html bool) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
@@ -148,7 +148,7 @@ func TestSealRoundTrip(t *testing.T) {
 	}
 }
 
-// Without the secret nobody can make its token; unknown tokens are left unchanged.
+// Without the secret its token cannot be made; unknown tokens are left unchanged.
 func TestSealForgery(t *testing.T) {
 	t.Parallel()
 	s := store.NewSealer(hardSecrets())

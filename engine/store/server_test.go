@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// What INFO omits is unknown, in every version.
+// Fields that INFO omits are unknown, in every version.
 func TestReadServer(t *testing.T) {
 	t.Parallel()
 	unknown := store.Server{
@@ -89,7 +89,7 @@ func TestSnapshotInterval(t *testing.T) {
 	}
 }
 
-// A Redis that evicts keys is refused, with the remedy.
+// A Redis that evicts keys is rejected, with the remedy.
 func TestCheckServer(t *testing.T) {
 	t.Parallel()
 	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-lru": false, "noeviction": false} {
@@ -115,7 +115,7 @@ func TestCheckServer(t *testing.T) {
 	}
 }
 
-// A node of a Redis Cluster is refused: scripts with keys of several slots fail there.
+// A node of a Redis Cluster is rejected: scripts with keys of several slots fail there.
 func TestCheckServerCluster(t *testing.T) {
 	t.Parallel()
 	st := store.New(redistest.Serve(t, "--cluster-enabled", "yes").Client(t), store.Options{})

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// check is one promise of the store, which holds on every kind of Redis.
+// check is one guarantee of the store, which holds on every kind of Redis.
 type check struct {
 	name string
 	run  func(t *testing.T, w *environment)
@@ -29,7 +29,7 @@ type check struct {
 type environment struct {
 	*store.Store
 	rdb wire.Redis
-	// mini is nil on a real Redis, whose clock nobody can set.
+	// mini is nil on a real Redis, whose clock cannot be set.
 	mini *miniredis.Miniredis
 	// memory is the simulated cluster, or nil.
 	memory *memory.Server
@@ -44,8 +44,8 @@ func (w *environment) another(opts store.Options) *store.Store {
 // plainName is the opposite of clusterName for keys of the checks' tenant.
 func plainName(key string) string { return strings.Replace(key, "{"+tenant+"}", tenant, 1) }
 
-// The same promises on miniredis and on a real Redis: the first is quick and has
-// a clock that can be set, the second is authoritative.
+// The same guarantees on miniredis and on a real Redis: the first is fast and has a clock that can be
+// set, the second is authoritative.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	var all []check

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// timer is one of the execution's, due so long after a moment of the past.
+// timer is a timer of the execution, due at a given offset from a moment in the past.
 func timer(after time.Duration) event.Timer {
 	return event.Timer{
 		Tenant: tenant, Workflow: "test.wf", Execution: execution, TaskID: "/do/0/wait", TaskName: "wait",
@@ -24,7 +24,7 @@ func timer(after time.Duration) event.Timer {
 	}
 }
 
-// scheduled is the message that asks for a timer.
+// scheduled is the message that requests a timer.
 func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	t.Helper()
 	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
@@ -34,7 +34,7 @@ func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	return w.sent(t, e, store.TimerGroup, "t1")
 }
 
-// fireAll fires what is due, and is what Due said.
+// fireAll fires due timers and returns what Due returned.
 func (w *environment) fireAll(t *testing.T) []timers.Due {
 	t.Helper()
 	due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 100)

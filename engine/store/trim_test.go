@@ -39,7 +39,7 @@ func (w *environment) entries(t *testing.T, ids ...string) {
 	must(t, err)
 }
 
-// numbered are ids 1000-1 to 1000-n.
+// numbered returns ids 1000-1 to 1000-n.
 func numbered(n int) []string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -71,7 +71,7 @@ func (w *environment) done(t *testing.T, group string, ids ...string) {
 	}
 }
 
-// readAll has groups read and acknowledge everything.
+// readAll makes groups read and acknowledge everything.
 func (w *environment) readAll(t *testing.T, groups ...string) {
 	t.Helper()
 	for _, group := range groups {
@@ -79,7 +79,7 @@ func (w *environment) readAll(t *testing.T, groups ...string) {
 	}
 }
 
-// left are the ids in the stream.
+// left returns the ids in the stream.
 func (w *environment) left(t *testing.T) []string {
 	t.Helper()
 	entries, err := w.rdb.XRange(t.Context(), streamKey, "-", "+").Result()
@@ -91,7 +91,7 @@ func (w *environment) left(t *testing.T) []string {
 	return ids
 }
 
-// trim fails the test unless as many entries are gone, and the newest ones stay.
+// trim fails the test unless that many entries are removed and the newest ones stay.
 func (w *environment) trim(t *testing.T, keep int, age time.Duration, want int, groups ...string) {
 	t.Helper()
 	before := w.left(t)
@@ -236,8 +236,8 @@ func (w *environment) consumers(t *testing.T) []string {
 	return sorted(names)
 }
 
-// anyOrder adds, reads, acknowledges and trims at random, and then wants every
-// group to have had every entry.
+// anyOrder adds, reads, acknowledges and trims at random, and then checks that every group has received
+// every entry.
 func (w *environment) anyOrder(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	had, held := map[string]int{}, map[string][]string{}
@@ -276,7 +276,7 @@ func (w *environment) anyOrder(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// unheard is a connection that is lost whenever a script is sent to be known.
+// unheard is a connection that is lost whenever a script is loaded.
 type unheard struct{ redis.Hook }
 
 func (unheard) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -295,8 +295,7 @@ func (unheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A script that Redis could not be told is trouble with the connection, which passes,
-// and not with the stream.
+// A failure to load a script is a temporary problem of the connection, not of the stream.
 func TestTrimIsNotHeard(t *testing.T) {
 	t.Parallel()
 	rdb, err := store.Dial(t.Context(), miniredis.RunT(t).Addr())

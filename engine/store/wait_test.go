@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// With REDIS_WAIT=all a write has failed if a replica does not confirm it, also one that has only
-// just connected.
+// With REDIS_WAIT=all a write fails if a replica does not confirm it, even one that has only just
+// connected.
 func TestConfirmedWrites(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--repl-diskless-sync-delay", "0")

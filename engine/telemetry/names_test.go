@@ -69,8 +69,7 @@ func (d *described) MustRegister(collectors ...prometheus.Collector) {
 	}
 }
 
-// The names of metrics are those of Prometheus' conventions: counters end with _total, and times
-// are in seconds.
+// Metric names follow Prometheus' conventions: counters end with _total, and times are in seconds.
 func TestMetricNames(t *testing.T) {
 	t.Parallel()
 	for name, help := range names(t) {
@@ -82,7 +81,7 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// The alert rules and the dashboard ask for metrics that exist.
+// The alert rules and the dashboard use only metrics that exist.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	known := names(t)

@@ -217,8 +217,8 @@ func TestStepCancels(t *testing.T) {
 	}
 }
 
-// An invalid timer is dead-lettered at once, since a retry would change nothing, and only
-// once, however many groups receive it.
+// An invalid timer is dead-lettered immediately, since a retry would change nothing, and only once,
+// however many groups receive it.
 func TestStepGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{`{"fire_at":"soon"}`, `{}`, `{"duration_ms":-1}`, `{`, `[]`} {
@@ -314,7 +314,7 @@ func TestStepOutlivesRedis(t *testing.T) {
 	}
 }
 
-// All invalid options are reported at once.
+// All invalid options are reported together.
 func TestNewChecksOptions(t *testing.T) {
 	t.Parallel()
 	_, err := timer.New(nil, timer.Options{})

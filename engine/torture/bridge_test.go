@@ -81,7 +81,7 @@ func (b bridging) nats() nats.Options {
 	return o
 }
 
-// serve is a broker that keeps its data on disk.
+// serve starts a broker that keeps its data on disk.
 func (b bridging) serve(ctx context.Context) error {
 	host, port, err := net.SplitHostPort(b.Broker)
 	if err != nil {
@@ -124,8 +124,8 @@ func brokers(t *testing.T, run func(w *environment, b bridging)) {
 	}
 }
 
-// Bridges and the broker die. Every event is published and recognised by its entry id when it is
-// doubled, in the order of its execution; every record becomes one entry of the stream.
+// Bridges and the broker die. Every event is published, in the order of its execution, and duplicates
+// can be recognised by their entry ids; every record becomes one entry of the stream.
 func TestBridge(t *testing.T) {
 	if !*full {
 		t.Parallel()
@@ -199,11 +199,11 @@ func (w *environment) bridges(b bridging) {
 	w.noDeadLetters()
 }
 
-// outside is a program that speaks only to the broker.
+// outside is a program that communicates only with the broker.
 type outside interface {
 	// attributes returns the headers of an event.
 	attributes(id string, typ event.Type, execution, task string) []cloudevents.Header
-	// send sends a message, when the broker is away as soon as it is back; flush waits for all.
+	// send sends a message, if the broker is away as soon as it is back; flush waits for all.
 	send(ctx context.Context, m cloudevents.Message)
 	flush(ctx context.Context)
 	// published returns how many events the broker has.
@@ -305,7 +305,7 @@ func (n natsProgram) attributes(id string, typ event.Type, execution, task strin
 	return attributes(cloudevents.NATSPrefix, id, typ, execution, task)
 }
 
-// send sends a message again until the server has it, which drops doubles.
+// send sends a message repeatedly until the server has it, which drops duplicates.
 func (n natsProgram) send(ctx context.Context, m cloudevents.Message) {
 	msg := &natsio.Msg{Subject: m.Topic + ".outside", Data: m.Value, Header: natsio.Header{}}
 	for _, h := range m.Headers {
@@ -385,7 +385,7 @@ func (n natsProgram) read(ctx context.Context, take func(m cloudevents.Message) 
 	}
 }
 
-// unpublished says what the bridges have not published.
+// unpublished describes what the bridges have not published.
 func (w *environment) unpublished(group string) string {
 	groups, err := w.rdb.XInfoGroups(w.t.Context(), streamKey).Result()
 	w.must(err)
@@ -400,8 +400,7 @@ func (w *environment) unpublished(group string) string {
 	return "the bridges have no group"
 }
 
-// judgeOut compares what a reader has that drops doubles by their entry ids with what it should
-// have.
+// judgeOut checks what a reader receives that drops duplicates by their entry ids.
 func (w *environment) judgeOut(program outside, want map[string][]string) (doubles, missing int) {
 	w.t.Helper()
 	left := program.published(w.t.Context())
@@ -425,7 +424,7 @@ func (w *environment) judgeOut(program outside, want map[string][]string) (doubl
 	return doubles, missing
 }
 
-// judgeIn counts the records that are entries twice, and those that are none.
+// judgeIn counts the records that became two entries, and those that became none.
 func (w *environment) judgeIn(n int) (twice, missing int) {
 	w.t.Helper()
 	seen := map[string]int{}
@@ -445,7 +444,7 @@ func (w *environment) judgeIn(n int) (twice, missing int) {
 	return twice, missing
 }
 
-// A program that speaks only to the broker performs the tasks of workflows, while workers and bridges die.
+// A program that communicates only with the broker performs the tasks of workflows, while workers and bridges die.
 func TestBridgeExecutorOutside(t *testing.T) {
 	if !*full {
 		t.Parallel()
@@ -509,7 +508,7 @@ func (w *environment) executorOutside(b bridging) {
 	w.noDeadLetters()
 }
 
-// perform is the program outside.
+// perform runs the external program.
 func (w *environment) perform(ctx context.Context, program outside) {
 	last := map[string]string{}
 	program.read(ctx, func(m cloudevents.Message) bool {

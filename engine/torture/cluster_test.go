@@ -85,8 +85,8 @@ func (c *clustered) prepare(tenants ...string) {
 	}
 }
 
-// problem returns what is wrong with an execution; "" if it has completed without a gap and without
-// a repetition in its history, wait if it has not yet.
+// problem returns what is wrong with an execution; "" if it has completed without gaps or repetitions in
+// its history, wait if it has not completed yet.
 func (c *clustered) problem(tenant, id string) (wrong string, wait bool) {
 	x, err := c.engine.Store.Execution(c.t.Context(), tenant, id)
 	switch {
@@ -117,8 +117,8 @@ func (c *clustered) problem(tenant, id string) (wrong string, wait bool) {
 	return "", false
 }
 
-// check waits until executions have ended, and returns those that are lost, by their index, and how many
-// are wrong.
+// check waits until executions have ended, and returns the indexes of lost ones and the number of wrong
+// ones.
 func (c *clustered) check(tenant string, ids []string) (lost []int, wrong int) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience())
@@ -138,8 +138,8 @@ func (c *clustered) check(tenant string, ids []string) (lost []int, wrong int) {
 	return lost, wrong
 }
 
-// The master of a busy tenant dies, again and again: the cluster is back within seconds, no history
-// has a gap or a repetition, and with REDIS_WAIT nothing that was confirmed is lost.
+// The master of a busy tenant dies again and again: the cluster recovers within seconds, no history has
+// gaps or repetitions, and with REDIS_WAIT nothing that was confirmed is lost.
 func TestClusterFailover(t *testing.T) {
 	for _, replicas := range []int{0, wire.AllReplicas} {
 		t.Run(fmt.Sprint("replicas=", replicas), func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// All tenants' executions complete, on all masters, at nearly the rate of one Redis; the clusters'
-// slots move meanwhile, in a second run.
+// All tenants' executions complete, on all masters, at nearly the rate of one Redis; in a second run,
+// the cluster's slots move meanwhile.
 func TestClusterRate(t *testing.T) {
 	if !*full {
 		t.Skip("only at full size (-torture)")

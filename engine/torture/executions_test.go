@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// counting counts to a number in several branches at once.
+// counting counts to a number in several branches concurrently.
 func counting(branches, rounds int) (do, want string) {
 	for i := range branches {
 		do += fmt.Sprintf(`          - b%d:

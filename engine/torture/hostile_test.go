@@ -39,9 +39,9 @@ const (
 	mostShutdown = 6 * time.Second
 )
 
-// While one tenant does its worst, another tenant's workflows of one task complete, cancel
-// takes effect, and the process stays small and stops in time. The test reports how much
-// slower the other tenant becomes: wanted are five times, for the 99th percentile.
+// While one tenant does its worst, another tenant's workflows of one task complete, cancel takes effect,
+// and the process stays small and stops in time. The test reports how much slower the other tenant
+// becomes; the goal is at most five times, for the 99th percentile.
 func TestHostileTenant(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "flunq")
 	if out, err := exec.Command("go", "build", "-o", binary, "../..").CombinedOutput(); err != nil {
@@ -235,8 +235,7 @@ func (h *hostility) latency(def *dsl.Definition, name string, span time.Duration
 	return quantiles{n, took[n/2], took[n*99/100], took[n-1]}
 }
 
-// pings measures how long Redis takes to answer a PING: what machine and Redis cost without
-// flunq.
+// pings measures how long Redis takes to answer a PING: the cost of machine and Redis without flunq.
 func (h *hostility) pings(span time.Duration) quantiles {
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < span; time.Sleep(5 * time.Millisecond) {
@@ -272,8 +271,8 @@ func (h *hostility) await(tenant, id string, most time.Duration) {
 	h.t.Fatalf("execution %s of tenant %s has not ended after %v", id, tenant, most)
 }
 
-// cancel cancels the oldest execution of the attack that has begun, and returns after how
-// long it has ended; 0 if there is none.
+// cancel cancels the oldest execution of the attack that has begun, and returns the time until it has
+// ended; 0 if there is none.
 func (h *hostility) cancel() time.Duration {
 	h.t.Helper()
 	ctx := h.t.Context()
@@ -346,7 +345,7 @@ func (h *hostility) terminate() time.Duration {
 	return time.Since(at)
 }
 
-// misbehave is what the server does that hostile workflows call.
+// misbehave handles the calls of hostile workflows.
 func misbehave(w http.ResponseWriter, req *http.Request) {
 	switch req.URL.Path {
 	case "/hang":

@@ -30,8 +30,8 @@ func (w *environment) pendingInputs() map[string]int {
 	return out
 }
 
-// A workflow sets its own input again in the transition that takes it. Whatever dies, it takes
-// each exactly once, and at most one is set at any moment.
+// A workflow sets its own input again in the transition that consumes it. Whatever dies, it consumes each
+// exactly once, and at most one is set at any moment.
 func TestHeartbeat(t *testing.T) {
 	w := begin(t)
 	rounds, kills := size(60, 1_000), size(4, 30)
@@ -71,8 +71,8 @@ func TestHeartbeat(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// Inputs for single executions reach these, not before they are due and once, whatever dies.
-// Those that are taken back in time never do.
+// Inputs reach their executions once and not before they are due, whatever dies. Inputs that are
+// cancelled in time never do.
 func TestInputs(t *testing.T) {
 	w := begin(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	executions, each := size(20, 500), size(10, 20)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// processes are processes of the engine. One that dies is replaced at once.
+// processes are processes of the engine. One that dies is replaced immediately.
 type processes struct {
 	t   *testing.T
 	dir string // of their logs
@@ -95,7 +95,7 @@ func (c *processes) await(slot int, p *process) {
 	case c.closed && (status.ExitStatus() == 0 || status.Signaled() && status.Signal() == syscall.SIGTERM):
 		// It ended normally, or was stopped before it had begun.
 	case c.closed && c.roles[slot].Bridging != nil && c.roles[slot].Bridging.NATS:
-		// A nats-server that is stopped may say 1.
+		// A stopped nats-server may exit with 1.
 	default:
 		c.t.Errorf("process %s ended by itself: %v", p.name, p.command.ProcessState)
 	}

@@ -76,7 +76,7 @@ func (s scheduling) sink(st *store.Store) (scheduler.Sink, func(), error) {
 	return sink, sink.Close, nil
 }
 
-// serveKafka is a broker that keeps its data on disk.
+// serveKafka starts a broker that keeps its data on disk.
 func (s scheduling) serveKafka(ctx context.Context) error {
 	_, text, err := net.SplitHostPort(s.Broker)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	return err
 }
 
-// agendum is an event that a client has asked for.
+// agendum is an event that a client has requested.
 type agendum struct {
 	id, topic string
 	due       time.Time
@@ -218,7 +218,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// client returns a client of the scheduler, which waits for a server that is away.
+// client returns a client of the scheduler that waits for a server that is away.
 func client(t *testing.T, address string) schedulerpb.SchedulerServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -230,8 +230,8 @@ func client(t *testing.T, address string) schedulerpb.SchedulerServiceClient {
 	return schedulerpb.NewSchedulerServiceClient(conn)
 }
 
-// askFor asks for events until each is confirmed, as a client does that knows nothing but its
-// own requests. An event that could not be asked for in time becomes due later.
+// askFor requests events until each is confirmed, like a client that knows only its own requests. An
+// event that could not be requested in time becomes due later.
 func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []agendum) {
 	w.t.Helper()
 	var wg sync.WaitGroup
@@ -275,7 +275,7 @@ func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []age
 	w.t.Logf("%d requests were repeated", repeated.Load())
 }
 
-// inTopic returns what the topic of a broker holds, nothing while the broker is away.
+// inTopic returns the contents of a broker's topic, nothing while the broker is away.
 func (w *environment) inTopic(broker string) (out []published) {
 	w.t.Helper()
 	reader, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -308,7 +308,7 @@ func (w *environment) inTopic(broker string) (out []published) {
 	return out
 }
 
-// inStream returns what the stream of the topic holds.
+// inStream returns the contents of the topic's stream.
 func (w *environment) inStream() (out []published) {
 	w.t.Helper()
 	w.stream(agenda.StreamKey(w.rdb, topic), func(e redis.XMessage) {
@@ -320,8 +320,8 @@ func (w *environment) inStream() (out []published) {
 	return out
 }
 
-// inTenant returns what the stream of the tenant holds: the events, and the executions that
-// were started, which must be of the workflow.
+// inTenant returns the contents of the tenant's stream: the events, and the executions that were started,
+// which must be of the workflow.
 func (w *environment) inTenant() (out []published) {
 	w.t.Helper()
 	w.stream(streamKey, func(e redis.XMessage) {
@@ -343,9 +343,9 @@ func (w *environment) entered(e redis.XMessage) time.Time {
 	return time.UnixMilli(n)
 }
 
-// judge compares what was asked for with what was published. Whoever publishes an event again,
-// as nobody knows how its last publication ended, counts one attempt more. So two with the same
-// number have no explanation.
+// judge compares requested events with published ones. A process that publishes an event again because
+// the outcome of the last publication is unknown counts one attempt more, so two publications with the
+// same number have no explanation.
 func judge(asked []agendum, found []published) (v verdict, unexplained int) {
 	due, seen, attempts := map[string]time.Time{}, map[string]int{}, map[published]bool{}
 	for _, e := range asked {
@@ -372,10 +372,9 @@ func judge(asked []agendum, found []published) (v verdict, unexplained int) {
 	return v, unexplained
 }
 
-// Whatever dies, each event that a client was told of is published, not early, wherever its
-// record is, whatever way the request takes, and wherever it goes. Only an end that nobody
-// knows explains that one is published twice; where one step of Redis claims and publishes it,
-// nothing does. Small runs try the rows that differ most.
+// Whatever dies, each confirmed event is published, and not early, wherever its record is, whichever way
+// the request takes, and wherever it goes. Only an unknown outcome explains a second publication; if one
+// step of Redis claims and publishes an event, nothing does. Small runs try the rows that differ most.
 func TestScheduler(t *testing.T) {
 	const inTable, feed, small = true, true, true
 	for _, row := range []struct {
@@ -434,7 +433,7 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// schedule asks for events while processes and others die, and judges what is published.
+// schedule requests events while processes and others die, and judges what is published.
 func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.t.Helper()
 	n, span := size(400, 10_000), size(1500*time.Millisecond, 20*time.Second)
@@ -496,7 +495,7 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.report("events=%d: %v, %d of them without a reason", n, v, unexplained)
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)
-	// A broker that dies forgets what it has of a producer that repeats a batch.
+	// A broker that dies forgets what it knows about a producer that repeats a batch.
 	w.want("doubled without a reason", unexplained, doing["kill broker"]*workers*scheduler.DefaultOptions().Batch)
 	if how.Endpoint == "" && how.Sink == toStream {
 		w.want("doubled", v.doubled, 0)
@@ -504,7 +503,7 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.close()
 }
 
-// flush makes Redis forget everything of the scheduler but what the test reads at the end.
+// flush makes Redis forget everything about the scheduler except what the test reads at the end.
 func (w *environment) flush() {
 	w.t.Helper()
 	keys, err := w.rdb.Keys(w.t.Context(), "scheduler:*").Result()

@@ -70,7 +70,7 @@ type answer struct {
 	Done string `json:"done"`
 }
 
-// runs returns how often tasks below a path ran: the most for one task, and all together.
+// runs returns the number of runs of tasks below a path: the most for one task, and all together.
 func (g *target) runs(below string) (most, all int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -138,7 +138,7 @@ func (v verdict) String() string {
 		len(v.late), v.lost, v.early, v.doubled, r(v.percentile(50)), r(v.percentile(99)), r(v.percentile(100)))
 }
 
-// faultless fails the test if a timer is lost, early or doubled.
+// faultless fails the test if a timer is lost, early or duplicated.
 func (w *environment) faultless(v verdict) {
 	w.t.Helper()
 	w.want("lost", v.lost, 0)
@@ -178,8 +178,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// Redis dies too, and restarts with the data on its disk: no timer is lost or early, and no
-// workflow sees one twice.
+// Redis dies, too, and restarts with the data on its disk: no timer is lost or early, and no workflow
+// sees one twice.
 func TestTimersWithoutRedis(t *testing.T) {
 	w := begin(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	n, waiting, span := size(200, 9_000), size(50, 1_000), size(700*time.Millisecond, 8*time.Second)

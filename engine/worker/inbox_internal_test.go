@@ -173,7 +173,7 @@ func TestLargeEventsAreReadApart(t *testing.T) {
 	if want := []bool{true, false, true, false}; !slices.Equal(turns, want) {
 		t.Errorf("a single worker reads large events %v, want %v", turns, want)
 	}
-	// Without such events for a while, all are read together again.
+	// After a while without such events, all are read together again.
 	b.largeAt = b.largeAt.Add(-2 * largeTime)
 	if _, _, err := b.read(t.Context(), readRequest{count: 1, skip: []string{"a", "c"}, large: true}); err != nil {
 		t.Fatal(err)

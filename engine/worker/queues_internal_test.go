@@ -24,8 +24,8 @@ func text(msgs []store.Message) string {
 	return strings.Join(out, " ")
 }
 
-// Commands come before all else of their tenant, in their order, but behind the start and
-// the retry of their executions.
+// Commands come before everything else of their tenant, in order, but after the start and the retry of
+// their executions.
 func TestCommandsComeFirst(t *testing.T) {
 	t.Parallel()
 	of := func(id, execution string, kind event.Type) store.Message {

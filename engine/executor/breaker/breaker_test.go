@@ -464,7 +464,7 @@ func TestBreakerOptions(t *testing.T) {
 	}
 }
 
-// No more probes run at once than allowed, however many executors call.
+// Only the allowed number of probes runs concurrently, however many executors call.
 func TestBreakerIsSharedByExecutors(t *testing.T) {
 	t.Parallel()
 	const probes = 3

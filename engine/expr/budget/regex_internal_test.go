@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Matches that are charged one by one equal those that Go's regexp finds at once.
+// Matches that are charged one by one equal those that Go's regexp finds in one call.
 func TestFindAllSame(t *testing.T) {
 	t.Parallel()
 	chance := rand.New(rand.NewPCG(1, 1))

@@ -127,7 +127,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Form returns what needs no change as it is, and modifies nothing.
+// Form returns values that are already canonical unchanged, and modifies nothing.
 func TestFormShares(t *testing.T) {
 	t.Parallel()
 	fine := object{"a": list{1, "x"}}

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// Data from outside is decoded up to a limit of memory, whatever its form, and takes about
-// as much as is counted.
+// External data is decoded up to a memory limit, whatever its form, and takes about as much memory as
+// is counted.
 func TestDecodeForeignBoundsMemory(t *testing.T) {
 	list := func(item string, n int) []byte {
 		return []byte("[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]")

@@ -22,8 +22,8 @@ import (
 	"flunq.io/flunq/engine/scheduler/server"
 )
 
-// Every request of a load while the server stops is either answered and stored, or refused
-// with a code that says to try again.
+// Every request while the server stops is either answered and stored, or rejected with a code that says
+// to try again.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -97,8 +97,8 @@ func TestIdentical(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, each method answers with an outcome or with a code that says whose
-// fault it is, and the server lives on.
+// Whatever a client sends, each method answers with an outcome or with a code that says who is at fault,
+// and the server keeps running.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []proto.Message{
 		request(1),
@@ -150,8 +150,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// Text that is not UTF-8, as only a client without protobuf sends it, is refused in each field,
-// and the server lives on.
+// Text that is not UTF-8, which only a client without protobuf can send, is rejected in each field, and
+// the server keeps running.
 func TestNotUTF8(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -174,7 +174,7 @@ func TestNotUTF8(t *testing.T) {
 	}
 }
 
-// rawCodec sends and receives messages as they are.
+// rawCodec sends and receives messages unchanged.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "proto" }
@@ -186,7 +186,7 @@ func (rawCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// Times that no calendar has are refused, or select nothing; they are never taken for others.
+// Times outside of any calendar are rejected or select nothing; they are never mistaken for others.
 func TestImpossibleTimes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

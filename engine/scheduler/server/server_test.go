@@ -223,7 +223,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// ScheduleMany answers each request by itself, in order, and takes 1000 of them.
+// ScheduleMany answers each request separately, in order, and accepts 1000 of them.
 func TestScheduleMany(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -273,7 +273,7 @@ func list(t *testing.T, c schedulerpb.SchedulerServiceClient, r *schedulerpb.Lis
 	}
 }
 
-// A List over many pages has all events once, and goes on behind any cursor.
+// A List over many pages returns each event once, and continues after any cursor.
 func TestList(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -352,8 +352,8 @@ func awaitHealth(t *testing.T, c *grpc.ClientConn, want healthpb.HealthCheckResp
 	}
 }
 
-// A store that is away is UNAVAILABLE and NOT_SERVING until it is back, and its address is
-// nobody's business.
+// A store that is away is UNAVAILABLE and NOT_SERVING until it is back, and its address is not
+// revealed.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -383,7 +383,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A full store refuses new events, and only these.
+// A full store rejects new events, and only these.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(o *server.Options, _ *ledger) {
@@ -400,8 +400,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A message of more than 1 MiB, a store that hangs and a panic end one call each, with its
-// own code.
+// A message of more than 1 MiB, a store that hangs and a panic each end one call, with its own code.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	hang := make(chan func(context.Context), 1)
@@ -439,14 +438,14 @@ func TestRefused(t *testing.T) {
 			got = append(got, call.Code)
 		}
 	}
-	// gRPC itself refuses the large message.
+	// gRPC itself rejects the large message.
 	if want := fmt.Sprint([]codes.Code{codes.DeadlineExceeded, codes.Internal, codes.OK}); fmt.Sprint(got) != want {
 		t.Errorf("observed %v, want %v", got, want)
 	}
 }
 
-// A server that stops says so to those who watch its health, answers what it has begun, and
-// ends its streams.
+// A stopping server informs those who watch its health, answers calls in progress, and ends its
+// streams.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -489,8 +488,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Only clients with a token of the file may call, except for health checks. The file is read
-// again when it changes; a bad one changes nothing.
+// Only clients with a token from the file may call, except for health checks. The file is read again
+// when it changes; an invalid file changes nothing.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -551,7 +550,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// With a CA for clients, only those with a certificate of it get through.
+// With a client CA, only clients with a certificate signed by it may connect.
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, "ca")
@@ -582,8 +581,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// An event has the trace context of the call, unless it has one of its own. A repeated request may
-// come from another span.
+// An event gets the trace context of the call, unless it has its own. A repeated request may come from
+// another span.
 func TestTraceContext(t *testing.T) {
 	t.Parallel()
 	const span, other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"

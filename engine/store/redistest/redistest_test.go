@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// Two servers at once are two databases.
+// Two servers running at the same time are two databases.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.Start(t), redistest.Start(t)

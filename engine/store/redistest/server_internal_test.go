@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A server whose port another has got first does not take the other for itself.
+// A server whose port another server has taken does not mistake that server for itself.
 func TestPortOfAnother(t *testing.T) {
 	t.Parallel()
 	first := Serve(t)

@@ -166,7 +166,8 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	return out, now, store.Failed("read the stream", err)
 }
 
-// readEach reads one tenant after the other, so that a broken stream does not block the others. It returns an error only if it has read nothing.
+// readEach reads one tenant after the other, so that a broken stream does not block the others. It
+// returns an error only if it has read nothing.
 func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r

@@ -58,8 +58,8 @@ func process(t *testing.T, rdb wire.Redis, tenants ...string) (e *engine.Engine,
 	return e, stop
 }
 
-// killed is a hook that makes all commands fail after some, as if the process was killed: the last
-// one is executed, or not.
+// killed is a hook that makes all commands fail after some number, as if the process was killed: the
+// last one may or may not be executed.
 type killed struct {
 	left     *int
 	executed bool
@@ -89,8 +89,8 @@ func (killed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// A tenant with open executions, timers and an input moves from a single Redis to a cluster, however
-// often the move is interrupted, and goes on there. Another tenant stays as it was.
+// A tenant with open executions, timers and an input moves from a single Redis to a cluster, even if
+// the move is often interrupted, and continues there. Another tenant is unchanged.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	const moving, staying = "moving", "staying"
@@ -205,7 +205,7 @@ func status(t *testing.T, st *store.Store, tenant, id string) string {
 	return x.Status
 }
 
-// until waits until something is as wanted.
+// until waits until a condition holds.
 func until(t *testing.T, is func() string, want string) {
 	t.Helper()
 	for began := time.Now(); is() != want; time.Sleep(5 * time.Millisecond) {

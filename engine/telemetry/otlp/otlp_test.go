@@ -35,7 +35,7 @@ import (
 
 const tenant = "default"
 
-// collector keeps what it is sent.
+// collector keeps what is sent to it.
 type collector struct {
 	mu      sync.Mutex
 	spans   []*spans.Span
@@ -162,8 +162,7 @@ do:
 - wrap: {set: {wrapped: true}}
 `
 
-// execute runs a workflow whose first call is refused, and returns the header traceparent of each
-// call.
+// execute runs a workflow whose first call is rejected, and returns the traceparent header of each call.
 func execute(t *testing.T, out *otlp.Exporter) (parents []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -253,7 +252,7 @@ func waitFor(t *testing.T, st *store.Store, status string) {
 	}
 }
 
-// A span for each task is sent when an execution ends, and calls carry the ids of theirs.
+// A span for each task is sent when an execution ends, and calls carry the ids of their spans.
 func TestExecutionIsTraced(t *testing.T) { //nolint:paralleltest // it sets variables
 	c := new(collector)
 	server := httptest.NewServer(c)
@@ -335,7 +334,7 @@ func TestTracesOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variabl
 	c.span(t, "test.order")
 }
 
-// A sampler decides for all spans of an execution, and calls say what it decided.
+// A sampler decides for all spans of an execution, and calls carry its decision.
 func TestUnsampled(t *testing.T) { //nolint:paralleltest // it sets variables
 	c := new(collector)
 	server := httptest.NewServer(c)
@@ -376,7 +375,7 @@ func TestWrongVariables(t *testing.T) {
 	}
 }
 
-// A collector that is away costs neither executions nor time at the end.
+// A collector that is away delays neither executions nor the shutdown.
 func TestCollectorAway(t *testing.T) { //nolint:paralleltest // it sets variables
 	out := open(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
 	began := time.Now()
