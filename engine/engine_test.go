@@ -198,7 +198,7 @@ func TestDeadProcess(t *testing.T) {
 	})
 }
 
-// An event that can never be handled is dead-lettered at once; its execution faults with
+// An event that can never be handled is dead-lettered immediately; its execution faults with
 // the reason in the same commit.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()

@@ -5,14 +5,14 @@
 -- KEYS[3]  hash of the partitions, see set_partitions.lua
 -- ARGV[1]  id
 -- ARGV[2]  expected version
--- ARGV[3]  when the event is due until now, in milliseconds
--- ARGV[3]  when the event has been due until now, in milliseconds
--- ARGV[5]  when it is due from now on, in milliseconds; '' if never
+-- ARGV[3]  when the event was due before, in milliseconds
+-- ARGV[4]  new record
 -- ARGV[5]  when it is due now, in milliseconds; '' if never
--- ARGV[7]  the former number of partitions by which the event is found, or 0; it is remembered as
+-- ARGV[6]  when the record expires, in milliseconds; '' if never
 -- ARGV[7]  the former number of partitions that finds the event here, or 0. If it is remembered,
 --          it is remembered as if it had been replaced only now.
 -- ARGV[8]  the current time in milliseconds
+--
 -- Returns 1, or 0 if the event has another version.
 
 local P, key, partitions = KEYS[1], KEYS[2], KEYS[3]

@@ -47,9 +47,9 @@ func (s *State) rejection(env *Env, in event.Event) string {
 			reasons = append(reasons, match.Task.Name+": "+match.Why)
 		}
 	}
-	nobody := "no task listens"
+	none := "no task listens"
 	if len(matches) > 0 {
-		nobody += " for " + string(in.Type)
+		none += " for " + string(in.Type)
 	}
-	return env.opts.Redactor.Redact(cmp.Or(strings.Join(reasons, "; "), nobody))
+	return env.opts.Redactor.Redact(cmp.Or(strings.Join(reasons, "; "), none))
 }

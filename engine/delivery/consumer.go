@@ -61,7 +61,7 @@ func Defaults(service, group string) Options {
 	}
 }
 
-// check reports all invalid options at once.
+// check reports all invalid options.
 func (o Options) check() error {
 	var errs []error
 	if o.Group == "" || o.Consumer == "" {

@@ -80,7 +80,7 @@ func TestReadSizeOfManyTenants(t *testing.T) {
 	}
 	p.saw(events(3, names(1000)...), 100)
 	if n := p.of(1000, 100); n != 50 {
-		t.Errorf("after too many at once %d are read each, want 50", n)
+		t.Errorf("after a read that was too large, %d are read each, want 50", n)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestMixedBatch(t *testing.T) {
 		}())
 		s.request(t, "set2", setTask)
 
-		s.step(t, 0) // computes at once
+		s.step(t, 0) // computes immediately
 		s.wantReplies(t, "set1", "set2")
 		if n := s.calls.Load(); n != 0 {
 			t.Errorf("%d calls by who computes", n)
@@ -297,7 +297,7 @@ func TestOneReads(t *testing.T) {
 		s.request(t, "ask", callTask)
 		until(t, "reads", func() bool { return reads.Load() > 20 && len(s.replies(t)) == 1 })
 		if n := most.Load(); n != 1 {
-			t.Errorf("%d read at once, want 1", n)
+			t.Errorf("%d read concurrently, want 1", n)
 		}
 	})
 }

@@ -68,7 +68,7 @@ func TestLimitHosts(t *testing.T) {
 		}
 		select {
 		case <-arrived:
-			t.Fatalf("more than %d calls at once", limit)
+			t.Fatalf("more than %d concurrent calls", limit)
 		default:
 		}
 		for range limit {

@@ -58,7 +58,7 @@ func TestPartitionQueue(t *testing.T) {
 	}
 	q.give(1, at(10))
 	if !woken(3) {
-		t.Error("nobody told the idle worker of the free partition")
+		t.Error("the idle worker was not woken for the free partition")
 	}
 	q.give(2, at(5)) // of another process: a second later
 	if got := q.due(2); !got.Equal(at(6)) {
@@ -81,7 +81,7 @@ func TestPartitionQueue(t *testing.T) {
 	}
 	q.set([]int{1, 2}, func(int) bool { return true })
 	if !woken(3) || !q.due(2).Equal(at(8)) || q.owned() != 2 {
-		t.Error(fmt.Sprint("the new owner does not look at once; owned: ", q.owned()))
+		t.Error(fmt.Sprint("the new owner does not look immediately; owned: ", q.owned()))
 	}
 	q.give(0, at(1)) // gone meanwhile
 	if p, ok := q.take(wakes[0]); !ok || p != 1 {

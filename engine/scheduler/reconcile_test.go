@@ -466,7 +466,7 @@ func TestTableAway(t *testing.T) {
 	}
 	s.redis.advance(shopLease - time.Second)
 	for _, e := range s.claim() {
-		if e.Attempts != 1 { // nobody knows whether the first was published
+		if e.Attempts != 1 { // it is unknown whether the first was published
 			t.Errorf("event %s has %d attempts, want 1", e.ID, e.Attempts)
 		}
 		all = append(all, e.ID)
@@ -549,14 +549,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// faults is a shop in which requests, replies and all of Redis are lost by chance.
+// faults is a shop in which requests, replies and all of Redis are lost at random.
 type faults struct {
 	*shop
 
 	rand      *rand.Rand
 	quiet     bool
 	reconcile *scheduler.Reconciler
-	placed    map[string]schedule.Event // what was asked for
+	placed    map[string]schedule.Event // requested events
 	acked     map[string]bool
 	asked     map[string]bool // to cancel, perhaps with an answer that was lost
 	cancelled map[string]bool
@@ -631,7 +631,7 @@ func (f *faults) run() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.placed)) {
 		if f.acked[id] && !f.asked[id] && f.fired[id] == 0 {
-			f.t.Errorf("event %s was acknowledged, and nobody cancelled it, but it never fired", id)
+			f.t.Errorf("event %s was acknowledged and not cancelled, but it never fired", id)
 		}
 	}
 	for _, e := range f.table.Events() {

@@ -282,7 +282,7 @@ func TestLease(t *testing.T) {
 	await(t, "the events", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() >= n })
 	for _, entry := range s.store.Redis().XRange(t.Context(), key, "-", "+").Val() {
 		if entry.Values["attempt"] != "2" {
-			t.Errorf("attempt %v, want 2: nobody knows how the first one ended", entry.Values["attempt"])
+			t.Errorf("attempt %v, want 2: the outcome of the first one is unknown", entry.Values["attempt"])
 		}
 		var ms int64
 		_, _ = fmt.Sscanf(entry.ID, "%d-", &ms)

@@ -97,7 +97,7 @@ func redirectedWrite(t *testing.T, cluster *redistest.Cluster) {
 	}
 }
 
-// lossy is a connection of which every third reply is lost, with the connection.
+// lossy is a connection that loses every third reply, and itself with it.
 type lossy struct {
 	net.Conn
 

@@ -138,7 +138,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from For
 	return page, s.readForgetFields(ctx, tenant, page.found)
 }
 
-// cut drops executions that cannot have to be removed: one created within Keep.Age cannot have ended
+// cut drops executions that need not be removed yet: one created within Keep.Age cannot have ended
 // before it.
 func (p *finishedPage) cut(keep Keep, left int64) {
 	p.last = int64(len(p.found)) == left && left <= maxForgotten

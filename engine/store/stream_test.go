@@ -127,7 +127,7 @@ var messages = []check{
 		mine(t, false)(schedule(t, w.Store, m, timer(0)))
 		w.commit(t, step(0, &m), store.Fenced)
 	}},
-	{"several tenants are read at once", func(t *testing.T, w *environment) {
+	{"several tenants are read in one call", func(t *testing.T, w *environment) {
 		must(t, stream.New(w.Store).Groups(t.Context(), "beta"))
 		a, b := historyEvent("a", "com.x"), historyEvent("b", "com.x")
 		b.Tenant = "beta"

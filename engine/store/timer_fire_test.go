@@ -83,7 +83,7 @@ var dueReads = []check{
 			t.Errorf("then %s, more %t", got, next.More)
 		}
 	}},
-	{"firing many at once fires each once", func(t *testing.T, w *environment) {
+	{"firing many in one call fires each once", func(t *testing.T, w *environment) {
 		const n = 1000
 		w.overdue(t, tenant, 0, n)
 		must(t, w.rdb.ScriptFlush(t.Context()).Err())

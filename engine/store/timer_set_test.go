@@ -132,7 +132,7 @@ var requestGroups = []check{
 			t.Error("nothing is set")
 		}
 	}},
-	{"thousands of requests are applied at once", func(t *testing.T, w *environment) {
+	{"thousands of requests are applied in one call", func(t *testing.T, w *environment) {
 		const n = 5000
 		var asks []timerRequest
 		for i := range n {
@@ -160,7 +160,7 @@ var requestGroups = []check{
 	}},
 	{"of many consecutive requests a claimed one is skipped, whatever else the consumer has", func(t *testing.T, w *environment) {
 		for _, other := range []string{"before", "behind", "nothing"} {
-			if other == "before" { // as many as were asked for are the consumer's
+			if other == "before" { // as many as requested are the consumer's
 				must(t, w.Publish(t.Context(), historyEvent("other", event.TaskCompleted)))
 				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
@@ -215,7 +215,7 @@ var requestGroups = []check{
 		all := w.timerRequests(t,
 			timerRequest{timer: reminder("", 0)}, timerRequest{timer: reminder("", time.Second)}, // read by one,
 			timerRequest{timer: reminder("", 0), cancel: true}, // and this by somebody who is faster
-			timerRequest{timer: reminder("", 0)},               // is asked for once more
+			timerRequest{timer: reminder("", 0)},               // is requested once more
 		)
 		if got := w.appliedTimer(t, all[2:3]); got != "+" || w.timers(t) != 0 {
 			t.Errorf("applied %s, %d timers", got, w.timers(t))

@@ -137,7 +137,7 @@ var firings = []check{
 		due, next, now, err := timers.New(w.Store).Due(t.Context(), tenant, 2)
 		must(t, err)
 		if len(due) != 2 || next.After(now) || next.IsZero() {
-			t.Fatalf("due %v, next %v at %v: want two, and more at once", due, next, now)
+			t.Fatalf("due %v, next %v at %v: want two, and more immediately", due, next, now)
 		}
 		for range 2 {
 			_, err = timers.New(w.Store).Fire(t.Context(), tenant, due)

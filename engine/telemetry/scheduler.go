@@ -46,7 +46,7 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 		cancelled:  counter("scheduler_cancelled_total", "Requests to cancel an event, by result.", "result"),
 		fired:      counter("scheduler_fired_total", "Published events, by topic.", "topic"),
 		failed:     counter("scheduler_publish_errors_total", "Failed publications, by what is known about them.", "class"),
-		expired:    counter("scheduler_lease_expired_total", "Events claimed again because nobody knew how an earlier publication had ended.").WithLabelValues(),
+		expired:    counter("scheduler_lease_expired_total", "Events claimed again because the outcome of an earlier publication was unknown.").WithLabelValues(),
 		reconciled: counter("scheduler_reconciled_total", "Open events in DynamoDB that the index in Redis lacked.").WithLabelValues(),
 		lateness:   histogram("scheduler_lateness_seconds", "Seconds from when an event was due until its publication began.", late()),
 		publishing: histogram("scheduler_publish_seconds", "Seconds that publishing took, for each event that of its batch.", quick()),

@@ -66,7 +66,7 @@ func TestHeartbeat(t *testing.T) {
 		rounds, kills, s.count(event.EventReceived), len(seen), most, time.Since(began).Round(time.Millisecond))
 	w.want("inputs that are missing or were taken twice", rounds-s.count(event.EventReceived), 0)
 	if s.Status != "completed" || s.count(event.EventReceived) != rounds || len(seen) != rounds || most > 1 {
-		t.Errorf("the execution is %s after %d inputs, %d distinct, of %d; up to %d were set at once", s.Status, s.count(event.EventReceived), len(seen), rounds, most)
+		t.Errorf("the execution is %s after %d inputs, %d distinct, of %d; up to %d were set at the same time", s.Status, s.count(event.EventReceived), len(seen), rounds, most)
 	}
 	w.want("dead letters", w.noDeadLetters(), 0)
 }

@@ -181,7 +181,7 @@ func (f *flowReader) close(line, at int) int {
 	return at + 1
 }
 
-// closersIn counts the closing brackets in a text.
+// closersIn counts the closing brackets in text.
 func closersIn(text string) int { return strings.Count(text, "}") + strings.Count(text, "]") }
 
 // noValue reports whether a word cannot be a value because of its first character.

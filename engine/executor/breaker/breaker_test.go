@@ -499,7 +499,7 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	}
 	wg.Wait()
 	if most < 1 || most > probes {
-		t.Errorf("%d probes at once, want 1 to %d", most, probes)
+		t.Errorf("%d concurrent probes, want 1 to %d", most, probes)
 	}
 }
 

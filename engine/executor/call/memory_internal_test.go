@@ -9,7 +9,7 @@ import (
 )
 
 // A tenant gets at most half of the memory, other tenants overtake its waiting requests,
-// and a request that gives up blocks nobody.
+// and a request that gives up does not block others.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // Request is a request to be sent.
 type Request struct {
-	Method        string // as it is sent
+	Method        string // as sent
 	URI           *url.URL
 	Header        http.Header
 	Body          []byte // nil for none

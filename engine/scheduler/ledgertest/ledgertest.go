@@ -268,7 +268,7 @@ func testPlaceTwice(t *testing.T, l *ledger) {
 	f := l.event(3, time.Hour)
 	placed, err := l.Place(t.Context(), []schedule.Event{f, f})
 	if err != nil || !placed[0].Created || placed[1].Created {
-		t.Errorf("placed twice at once: %+v, %v", placed, err)
+		t.Errorf("placed twice in one call: %+v, %v", placed, err)
 	}
 	if n := len(l.claim(lease)); n != 0 {
 		t.Errorf("%d events are due", n)
@@ -341,7 +341,7 @@ func testNeverEarly(t *testing.T, l *ledger) {
 	}
 }
 
-// The oldest events are claimed first, as many as asked for.
+// The oldest events are claimed first, as many as requested.
 func testOrder(t *testing.T, l *ledger) {
 	l.check(l.SetPartitions(t.Context(), 0, 1))
 	const n, most = 1000, 70
@@ -821,7 +821,7 @@ func testList(t *testing.T, l *ledger) {
 	}
 }
 
-// Events that are due in the same millisecond are claimed once each, as many as asked for.
+// Events that are due in the same millisecond are claimed once each, as many as requested.
 func testSameMillisecond(t *testing.T, l *ledger) {
 	l.check(l.SetPartitions(t.Context(), 0, 1))
 	const n, most = 500, 90

@@ -239,7 +239,7 @@ func testPutRace(t *testing.T, b table) {
 	})
 	winner := slices.IndexFunc(results, func(p schedule.Placed) bool { return p.Created })
 	if winner < 0 {
-		t.Fatal("nobody created the event")
+		t.Fatal("the event was not created")
 	}
 	for n, p := range results {
 		if p.Created != (n == winner) || string(p.Event.Payload) != strconv.Itoa(winner) {
@@ -287,7 +287,7 @@ func testClaimRace(t *testing.T, b table) {
 	})
 	winner := slices.IndexFunc(results, func(e *schedule.Event) bool { return e != nil })
 	if winner < 0 {
-		t.Fatal("nobody has claimed the event")
+		t.Fatal("the event was not claimed")
 	}
 	if string(results[winner].Payload) != string(e.Payload) || b.get(e.ID).Owner != strconv.Itoa(winner) {
 		t.Errorf("the winner %d has %+v, stored is %+v", winner, results[winner], b.get(e.ID))

@@ -135,7 +135,7 @@ func (l *DeadLetter) read(s *store.Store) {
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
 	if n := len(l.Fields) / 2; n > maxReplayed {
-		l.Err = fmt.Errorf("it has %d fields, and at most %d can be written at once", n, maxReplayed)
+		l.Err = fmt.Errorf("it has %d fields, more than the %d that one command can write", n, maxReplayed)
 	}
 }
 
