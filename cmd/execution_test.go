@@ -147,3 +147,59 @@ func TestResetWithBridge(t *testing.T) {
 		t.Errorf("lifecycle events:\n%s\nwant\n%s", strings.Join(got, " "), want)
 	}
 }
+
+// show says whether an executor has taken a task.
+func TestShowRequest(t *testing.T) {
+	t.Parallel()
+	mr := miniredis.RunT(t)
+	env := map[string]string{"REDIS_URL": "redis://" + mr.Addr()}
+	run := func(args ...string) (out, errs string) {
+		t.Helper()
+		out, errs, code := flunqWith(t.Context(), env, args...)
+		if code != 0 {
+			t.Fatalf("flunq %v: code %d\n%s%s", args, code, out, errs)
+		}
+		return out, errs
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		_, _, code := flunqWith(ctx, env, "serve", "--only", "worker,timer", "--http", "")
+		ended <- code
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("serve: code %d", code)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "order.yaml")
+	const text = "document: {dsl: '1.0.3', namespace: shop, name: order, version: '1.0.0'}\ndo: [{charge: {call: http, with: {method: get, endpoint: 'http://shop.example'}}}]"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("start", file, "--id", "order-1")
+	shows := func(want string) (errs string) {
+		t.Helper()
+		var out string
+		for began := time.Now(); !strings.Contains(out, want); time.Sleep(20 * time.Millisecond) {
+			if out, errs = run("show", "order-1"); time.Since(began) > patience {
+				t.Fatalf("no %q in\n%s%s", want, out, errs)
+			}
+		}
+		return errs
+	}
+	if errs := shows("/do/0/charge waits for an executor"); !strings.Contains(errs, "no process runs the executor service") {
+		t.Errorf("stderr: %s", errs)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: mr.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	rdb.XGroupCreate(t.Context(), "tenant:default:events", store.ExecutorGroup, "0") // it may exist
+	read := &redis.XReadGroupArgs{Group: store.ExecutorGroup, Consumer: "c1", Streams: []string{"tenant:default:events", ">"}, Count: 100}
+	if err := rdb.XReadGroup(t.Context(), read).Err(); err != nil {
+		t.Fatal(err)
+	}
+	shows("/do/0/charge was taken by the consumer c1 and has no result yet")
+	env["LEASE"] = "1s"
+	shows("/do/0/charge was taken by the consumer c1, which has been silent for ")
+}

@@ -313,5 +313,5 @@ func (sim *simulation) waiting(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return past.state.Awaits(), nil
+	return past.state.Awaits(nil), nil
 }

@@ -65,6 +65,8 @@ type executionPage struct {
 
 	source     cli.Document
 	restorable bool // 'flunq timers restore' can repair it
+	unserved   bool // no executor has read the request of a task
+	settings   cli.Settings
 }
 
 // linePlace is a position in a document and the text of its line.
@@ -90,9 +92,14 @@ func showExecution(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cl
 	if err != nil {
 		return err
 	}
-	page, err := pageOf(ctx, r, x)
+	page, err := pageOf(ctx, sh, r, x)
 	if err != nil {
 		return err
+	}
+	if page.unserved {
+		if err := cli.HintUnserved(ctx, sh, r, "executor"); err != nil {
+			return err
+		}
 	}
 	if format.String() != "text" {
 		return cli.WriteValue(sh.Out, format.String(), page)

@@ -16,16 +16,20 @@ import (
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 )
 
 // pageOf reads everything that show prints.
-func pageOf(ctx context.Context, r *cli.Remote, x store.Execution) (p executionPage, err error) {
+func pageOf(ctx context.Context, sh *cli.Shell, r *cli.Remote, x store.Execution) (p executionPage, err error) {
 	now, err := r.Store.Now(ctx)
 	if err != nil {
 		return p, err
 	}
 	p = executionPage{Output: x.Output, Tasks: []openTask{}, Timers: []timerRow{}, WaitsFor: []string{}, Children: []executionRow{}}
+	if p.settings, err = cli.ReadSettings(sh); err != nil {
+		p.settings = cli.DefaultSettings() // invalid settings of services do not concern this command
+	}
 	for _, read := range []func(context.Context, *cli.Remote, store.Execution, time.Time) error{
 		p.readRow, p.readInput, p.readSource, p.readChildren, p.readOpen,
 	} {
@@ -99,7 +103,11 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 	state, err := examine.State(ctx, r.Store, definitions.New(r.Store, decide.Options{Version: cli.Version().Version}), x)
 	switch {
 	case err == nil:
-		p.takeState(state, now)
+		requests, err := p.readRequests(ctx, r, x, state)
+		if err != nil {
+			return err
+		}
+		p.takeState(state, requests, now)
 		return errors.Join(p.readOutlook(ctx, r, x, now), p.readInputs(ctx, r, x, now))
 	case store.Temporary(err):
 		return err
@@ -107,6 +115,36 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 		p.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); tasks and timers are taken from the history", err)
 		return errors.Join(p.readHistory(ctx, r, x, now), p.readInputs(ctx, r, x, now))
 	}
+}
+
+// readRequests says by task what has become of requests that have no result yet.
+func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store.Execution, state *decide.State) (map[string]string, error) {
+	if !state.Requested() {
+		return nil, nil
+	}
+	found, err := inspect.New(r.Store).Requests(ctx, x.Tenant, p.settings.Executor.Group, x.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, n := range state.Open() {
+		task := n.Run.String()
+		taken, read := found.Taken[task]
+		switch {
+		case read && taken.Idle < p.settings.Lease:
+			out[task] = "was taken by the consumer " + taken.Consumer + " and has no result yet"
+		case read && taken.Idle < stream.ReleasedIdle:
+			out[task] = fmt.Sprintf("was taken by the consumer %s, which has been silent for %s; another one will claim it",
+				taken.Consumer, history.Duration(taken.Idle.Round(time.Second)))
+		case read, found.Unread[task], n.StartedAt.After(found.Delivered.Add(time.Millisecond)):
+			out[task] = "waits for an executor"
+			if found.Lag > 1 {
+				out[task] += fmt.Sprintf(" (%s unread)", history.Count(int(found.Lag), "event"))
+			}
+			p.unserved = true
+		}
+	}
+	return out, nil
 }
 
 // readInputs adds the inputs that are to come.
@@ -161,12 +199,12 @@ func (p *executionPage) readOutlook(ctx context.Context, r *cli.Remote, x store.
 }
 
 // takeState adds the open tasks of a state and what they wait for.
-func (p *executionPage) takeState(state *decide.State, now time.Time) {
+func (p *executionPage) takeState(state *decide.State, requests map[string]string, now time.Time) {
 	for _, n := range state.Open() {
 		p.Tasks = append(p.Tasks, openTask{
 			Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
 			ForMS: now.Sub(n.StartedAt).Milliseconds(), Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt),
 		})
 	}
-	p.WaitsFor = append(p.WaitsFor, state.Awaits()...)
+	p.WaitsFor = append(p.WaitsFor, state.Awaits(requests)...)
 }

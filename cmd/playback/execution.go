@@ -135,7 +135,7 @@ func (pb *Playback) open(r *track, version int, out *tui.Execution) {
 	case r.decided[version-1] < version && r.problem == "":
 		out.Waits = []string{"the decision about event " + strconv.Itoa(version) + " is incomplete"}
 	case !s.Status.Ended():
-		for _, wait := range s.Awaits() {
+		for _, wait := range s.Awaits(nil) {
 			out.Waits = append(out.Waits, string(pb.redacted([]byte(wait))))
 		}
 	}

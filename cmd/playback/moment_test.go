@@ -81,8 +81,8 @@ func (r run) check(t *testing.T, n int, x tui.Execution) int {
 	if string(s.Status) != string(x.State) {
 		t.Fatalf("event %d: %s is %s, want %s", n, x.ID, x.State, s.Status)
 	}
-	if !s.Status.Ended() && !cmp.Equal(s.Awaits(), x.Waits) {
-		t.Fatalf("event %d: %s waits %q, want %q", n, x.ID, x.Waits, s.Awaits())
+	if !s.Status.Ended() && !cmp.Equal(s.Awaits(nil), x.Waits) {
+		t.Fatalf("event %d: %s waits %q, want %q", n, x.ID, x.Waits, s.Awaits(nil))
 	}
 	var set []string
 	if s.Timeout != nil {

@@ -91,7 +91,7 @@ func (f *followed) open() open {
 	if f.state == nil {
 		return open{timers: f.left.Timers, problem: f.problem}
 	}
-	out := open{waits: f.state.Awaits()}
+	out := open{waits: f.state.Awaits(nil)}
 	if f.state.Timeout != nil {
 		out.timers = append(out.timers, *f.state.Timeout)
 	}

@@ -61,8 +61,8 @@ do:
   - nap: {wait: PT1S}
 `)
 	x.apply(event.Event{Type: event.ExecutionSuspended})
-	if x.state.Status != decide.Suspended || len(x.state.Awaits()) != 1 {
-		t.Errorf("%s, and awaits %q", x.state.Status, x.state.Awaits())
+	if x.state.Status != decide.Suspended || len(x.state.Awaits(nil)) != 1 {
+		t.Errorf("%s, and awaits %q", x.state.Status, x.state.Awaits(nil))
 	}
 }
 

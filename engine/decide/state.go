@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -184,8 +185,9 @@ func (s *State) Open() []*Node {
 // Task returns the definition of the task that the node runs.
 func (n *Node) Task() *dsl.Task { return n.task }
 
-// Awaits describes what the execution waits for, one line for each waiting task.
-func (s *State) Awaits() []string {
+// Awaits describes what the execution waits for, one line for each waiting task. requests says by
+// task id what is known of requests that executors have not answered.
+func (s *State) Awaits(requests map[string]string) []string {
 	var out []string
 	if s.Paused {
 		out = append(out, "the execution is suspended until it is resumed")
@@ -196,6 +198,8 @@ func (s *State) Awaits() []string {
 			out = append(out, n.id+" listens for "+wanted(n.task.Listen.To))
 		case n.Child != "":
 			out = append(out, n.id+" runs execution "+n.Child)
+		case n.requested():
+			out = append(out, n.id+" "+cmp.Or(requests[n.id], "has no result yet"))
 		case len(n.Timers) == 0 && n.requestable():
 			out = append(out, n.id+" is being performed")
 		}

@@ -124,6 +124,17 @@ var overviews = []check{
 			held[0].Event.Execution != e.Execution || string(held[0].Event.Data) != string(e.Data) || held[0].Since.IsZero() {
 			t.Errorf("held: %+v", held)
 		}
+		unread := historyEvent("f", event.TaskRequested)
+		unread.Task = "/do/1/later"
+		must(t, w.Publish(t.Context(), unread))
+		got, err := inspect.New(w.Store).Requests(t.Context(), tenant, store.ExecutorGroup, e.Execution)
+		must(t, err)
+		if len(got.Taken) != 1 || got.Taken[e.Task].Consumer != "c1" || len(got.Unread) != 1 || !got.Unread["/do/1/later"] || got.Lag != 1 || got.Delivered.IsZero() {
+			t.Errorf("requests: %+v", got)
+		}
+		if got, err = inspect.New(w.Store).Requests(t.Context(), tenant, "nobody", e.Execution); err != nil || len(got.Taken) != 0 || len(got.Unread) != 2 {
+			t.Errorf("requests of a group that has read nothing: %+v, %v", got, err)
+		}
 	}},
 	{"the last events of histories are read together, without long data", func(t *testing.T, w *environment) {
 		w.started(t, "x-1", "shop.order", createdAt(0))

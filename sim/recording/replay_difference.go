@@ -157,7 +157,7 @@ func (rp *replay) compareResult() {
 	was, now := rp.recordedResult(), w.result()
 	if was.Status != now.Status {
 		replayed := fmt.Sprintf("it is %s", now.Status)
-		if awaits := w.state.Awaits(); len(awaits) > 0 {
+		if awaits := w.state.Awaits(nil); len(awaits) > 0 {
 			replayed += ": " + strings.Join(awaits, "; ")
 		}
 		rp.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)

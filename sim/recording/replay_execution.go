@@ -289,7 +289,7 @@ func (x *executionReplay) doing() string {
 		return "the execution has ended: it is " + string(x.state.Status)
 	}
 	text := "the execution is " + string(x.state.Status)
-	if awaits := x.state.Awaits(); len(awaits) > 0 {
+	if awaits := x.state.Awaits(nil); len(awaits) > 0 {
 		text += ": " + strings.Join(awaits, "; ")
 	}
 	return history.Cut(text)

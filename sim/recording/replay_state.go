@@ -102,7 +102,7 @@ func (x *executionReplay) describe(at time.Time) State {
 			out.Timers = append(out.Timers, openTimer(t, at))
 		}
 	}
-	out.WaitsFor = append(out.WaitsFor, s.Awaits()...)
+	out.WaitsFor = append(out.WaitsFor, s.Awaits(nil)...)
 	return out
 }
 

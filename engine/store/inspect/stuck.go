@@ -235,6 +235,50 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	return out, nil
 }
 
+// Requests says where the requests of an execution's tasks are. All maps are by task.
+type Requests struct {
+	Taken     map[string]PendingEntry // a consumer has read them
+	Unread    map[string]bool         // of the first unread events
+	Delivered time.Time               // later events are unread; zero if nothing was read
+	Lag       int64                   // unread events of all executions
+}
+
+// Requests reads which requests of an execution a group has not acknowledged.
+func (v View) Requests(ctx context.Context, tenant, group, execution string) (Requests, error) {
+	out := Requests{Taken: map[string]PendingEntry{}, Unread: map[string]bool{}}
+	streams, err := v.Streams(ctx, []string{tenant})
+	if err != nil {
+		return out, err
+	}
+	after := "-"
+	if i := slices.IndexFunc(streams[0].Groups, func(g Group) bool { return g.Name == group }); i >= 0 {
+		g := streams[0].Groups[i]
+		after, out.Delivered, out.Lag = "("+g.Delivered, store.IDTime(g.Delivered), g.Lag
+	} else {
+		out.Lag = streams[0].Length
+	}
+	pending, err := v.PendingEntries(ctx, tenant, group, maxInFlight)
+	if err != nil {
+		return out, err
+	}
+	for _, p := range pending {
+		if p.Event.Type == event.TaskRequested && p.Event.Execution == execution {
+			out.Taken[p.Event.Task] = p
+		}
+	}
+	unread, err := v.rdb.XRangeN(ctx, v.keys.Stream(tenant), after, "+", maxInFlight).Result()
+	if err != nil {
+		return out, store.Failed("read the unread events", err)
+	}
+	for _, entry := range unread {
+		text := func(name string) string { s, _ := entry.Values[name].(string); return s }
+		if text("type") == string(event.TaskRequested) && text("executionid") == execution {
+			out.Unread[text("taskid")] = true
+		}
+	}
+	return out, nil
+}
+
 // Unlisted returns the executions of tenants that are missing from all indexes, such as those of old
 // deployments: they still handle events, but no list shows them. It scans the keys of Redis in at
 // most looks steps of about a thousand keys. complete reports whether it has scanned all.
