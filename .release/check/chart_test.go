@@ -1,4 +1,4 @@
-// Package check_test checks the chart, and the manifests that are made of it.
+// Package check_test checks the chart, and the manifests that are rendered from it.
 package check_test
 
 import (
@@ -93,7 +93,7 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// What 'helm lint --strict' finds.
+// The chart passes 'helm lint --strict'.
 func TestLint(t *testing.T) {
 	for name, values := range valueSets(t) {
 		for _, m := range lint.AllWithKubeVersion(folder, values, "default", nil).Messages {
@@ -104,7 +104,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// serviceMonitor is as much of the operator's kind as the chart uses.
+// serviceMonitor is the part of the operator's ServiceMonitor that the chart uses.
 type serviceMonitor struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -256,7 +256,7 @@ func (r release) check(t *testing.T, known map[string]string) {
 	}
 }
 
-// checkPod checks what a pod refers to, and that it may do as little as the image allows.
+// checkPod checks what a pod refers to, and that it has no more privileges than the image needs.
 func (r release) checkPod(t *testing.T, name string, pod core.PodSpec) {
 	c := pod.Containers[0]
 	if pod.ServiceAccountName != r.accounts[0].Name || *pod.AutomountServiceAccountToken || *r.accounts[0].AutomountServiceAccountToken {
@@ -300,7 +300,7 @@ func hasPort(pod core.PodSpec, name string) bool {
 	return slices.ContainsFunc(pod.Containers[0].Ports, func(p core.ContainerPort) bool { return p.Name == name })
 }
 
-// The chart refuses values that it does not know.
+// The chart rejects unknown values.
 func TestWrongValues(t *testing.T) {
 	c := load(t)
 	for wrong, want := range map[string]string{
@@ -323,7 +323,7 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// settings returns what the settings of flunq are for, by their names.
+// settings returns the descriptions of flunq's settings by name.
 func settings(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := show()
@@ -351,7 +351,7 @@ var show = sync.OnceValues(func() ([]byte, error) {
 	return show.Output()
 })
 
-// same compares a text with a file, or writes the file with -update.
+// same compares text with a file, or with -update writes the file.
 func same(t *testing.T, file, text string) {
 	t.Helper()
 	if *update {

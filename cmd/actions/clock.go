@@ -27,7 +27,7 @@ func (e *clockError) Error() string   { return e.err.Error() }
 func (e *clockError) Unwrap() []error { return []error{e.kind, e.err} }
 
 // AskClock sends a command to the clock of a flunq dev and decodes its answer. The error wraps
-// ErrClock if the clock refuses, ErrSilent if it does not answer.
+// ErrClock if the clock refuses the command, and ErrSilent if it does not answer.
 func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error {
 	text, err := rdb.Do(ctx, append([]any{dev.Command}, args...)...).Text()
 	var refused redis.Error
@@ -37,7 +37,7 @@ func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error 
 	case errors.As(err, &refused):
 		return &clockError{ErrClock, errors.New(strings.TrimPrefix(err.Error(), "ERR "))}
 	case err != nil:
-		return &clockError{ErrSilent, fmt.Errorf("ask for the clock: %w", err)}
+		return &clockError{ErrSilent, fmt.Errorf("query the clock: %w", err)}
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		return fmt.Errorf("read the clock's answer: %w", err)

@@ -57,7 +57,7 @@ const (
 	Skipped   = "skipped" // it runs another version than From
 )
 
-// attempts is how often a migration is tried while the execution keeps advancing.
+// attempts is the number of times a migration is tried while the execution keeps advancing.
 const attempts = 50
 
 // Migrate moves an execution to a version of its workflow. It returns an error if Redis

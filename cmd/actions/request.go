@@ -15,8 +15,8 @@ import (
 type Requests struct {
 	Env *decide.Env
 
-	// Err is why the history does not follow from the document; no request is computed from
-	// then on. Without the secrets that a document's decisions depend on, it does not.
+	// Err is why the history does not follow from the document, for example because secrets that
+	// its decisions depend on are missing; no request is computed after that.
 	Err error
 
 	state *decide.State
@@ -30,8 +30,7 @@ type Request struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Add applies the next event of the history. It returns the requests that it leads to, by
-// task run.
+// Add applies the next event of the history. It returns the resulting requests by task run.
 func (q *Requests) Add(e event.Event) map[string]Request {
 	if q.Err != nil {
 		return nil
@@ -65,8 +64,8 @@ func (q *Requests) Add(e event.Event) map[string]Request {
 
 func overHTTP(task *dsl.Task) bool { return task.Call != nil && task.Call.HTTP != nil }
 
-// compose composes a request. The credentials of an authentication policy are not needed for
-// it, as they are not shown.
+// compose composes a request. It needs no credentials of an authentication policy, since they are
+// not shown.
 func (q *Requests) compose(asked event.Event) Request {
 	run := event.ParseRun(asked.Task)
 	task := q.Env.Definition().Task(run.Ref)

@@ -20,17 +20,17 @@ import (
 	"flunq.io/flunq/engine/store/inspect"
 )
 
-// Resetter makes new executions from the beginnings of others' histories.
+// Resetter creates new executions from the beginnings of others' histories.
 type Resetter struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
-	Version     string // of the new execution's document; "": the other one's
+	Version     string // of the new execution's document; "": that of the other execution
 	By, Reason  string // recorded in the new history
 	Cancel      bool   // cancel the other execution in the same step
 	Dry         bool   // change nothing
 }
 
-// ResetResult says what a reset does.
+// ResetResult describes what a reset does.
 type ResetResult struct {
 	ID        string       `json:"id,omitempty"`
 	From      string       `json:"from"`
@@ -45,8 +45,8 @@ type ResetResult struct {
 	Done      bool         `json:"done"`                // false for a dry run
 }
 
-// longestReset is how many events a new history may begin with: Redis serves no other client while
-// it writes them, about 25 ms for 1,000.
+// longestReset is the maximum number of events that a new history may begin with: Redis serves no
+// other client while it writes them, about 25 ms for 1,000.
 const longestReset = 20_000
 
 // ResetTimer is a timer of the new execution.
@@ -56,9 +56,9 @@ type ResetTimer struct {
 	Due  time.Time       `json:"due"`
 }
 
-// Reset makes an execution with an id from another one, which continues with a run of a task. An
-// empty id is derived: the same reset has the same one. The error is store.ErrExists if the id is
-// in use.
+// Reset creates execution id from x; it continues with the given run of a task. If id is empty, it
+// is derived, so that repeating a reset yields the same id. The error is store.ErrExists if the id
+// is in use.
 func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string) (out ResetResult, err error) {
 	env, hash, err := m.document(ctx, x)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 	return out, m.commit(ctx, x, hash, r, &out)
 }
 
-// derivedID returns the id of the execution that a reset makes, if nobody chooses one.
+// derivedID returns the default id of the execution that a reset creates.
 func derivedID(execution, task, hash string) string {
 	sum := sha256.Sum256([]byte(execution + "\n" + task + "\n" + hash))
 	suffix := "reset-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
@@ -131,7 +131,7 @@ func (m *Resetter) document(ctx context.Context, x store.Execution) (*decide.Env
 	return env, x.Definition, err
 }
 
-// resultOf says what a reset does.
+// resultOf describes what a reset does.
 func resultOf(r *decide.Reset, x store.Execution) ResetResult {
 	out := ResetResult{ID: r.Execution, From: x.ID, Task: r.Task, Events: len(r.History), Requests: []string{}, Listens: r.Listen}
 	for _, e := range r.History {
@@ -160,7 +160,7 @@ func resultOf(r *decide.Reset, x store.Execution) ResetResult {
 }
 
 // lifecycle returns the lifecycle events of the new history, if a bridge reads the tenant's stream;
-// one that publishes none leaves them out.
+// a bridge that does not publish them skips them.
 func (m *Resetter) lifecycle(ctx context.Context, tenant string, r *decide.Reset) (out []event.Event, err error) {
 	streams, err := inspect.New(m.Store).Streams(ctx, []string{tenant})
 	if err != nil || !slices.ContainsFunc(streams[0].Groups, func(g inspect.Group) bool { return strings.HasPrefix(g.Name, store.BridgePrefix) }) {

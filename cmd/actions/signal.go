@@ -38,7 +38,7 @@ func Signals() map[string]Signal {
 	}
 }
 
-// Refuse returns why an execution cannot take the signal; nil if it can.
+// Refuse returns an error if an execution cannot take the signal.
 func (s Signal) Refuse(x store.Execution) error {
 	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
 	switch {

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// childrenAtOnce is how many children are looked up at once.
+// childrenAtOnce is how many children are looked up in one request.
 const childrenAtOnce = 50
 
 // Children returns the child executions in the order of their numbered ids. It may return

@@ -29,10 +29,10 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 	return x.Status, err
 }
 
-// Due says when a timer is due that an operator moves or restores; at is its time as text.
+// Due describes when a moved or restored timer is due; at is its time as text.
 func Due(when, now time.Time, at string) string {
 	if !when.After(now) {
-		return "due at " + at + ", in the past: it fires at once"
+		return "due at " + at + ", in the past: it fires immediately"
 	}
 	return "due at " + at + ", in " + history.Duration(when.Sub(now))
 }
@@ -81,7 +81,7 @@ func Consequence(p timers.Pending, status string) string {
 }
 
 // Loss describes what cancelling a timer would lose. It reports whether the timer is
-// needed: an execution would wait for ever, or an event would be lost.
+// needed: an execution would wait forever, or an event would be lost.
 func Loss(ctx context.Context, e *examine.Examiner, p timers.Pending, status string) (loss string, needed bool, err error) {
 	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !examine.Ended(status) {
 		return limitLoss(ctx, e, p)
@@ -103,11 +103,11 @@ func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss
 	}
 	loss = limited + " no longer has a time limit"
 	if !known {
-		return loss + ", and it is unknown whether it would wait for ever", true, nil
+		return loss + ", and it is unknown whether it would wait forever", true, nil
 	}
 	if len(stuck) > 0 {
 		task, _, _ := strings.Cut(stuck[0], " ")
-		return loss + ", and " + task + " would wait for ever", true, nil
+		return loss + ", and " + task + " would wait forever", true, nil
 	}
 	return loss, false, nil
 }
@@ -125,6 +125,6 @@ func lossOf(p timers.Pending, status string) (loss string, needed bool) {
 	case p.Keyed() || status == "" || examine.Ended(status):
 		return "no execution here waits for it", false
 	default:
-		return "execution " + p.Execution + " would wait for ever", true
+		return "execution " + p.Execution + " would wait forever", true
 	}
 }

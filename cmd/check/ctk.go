@@ -26,8 +26,8 @@ func NewConformanceCommand(sh *cli.Shell) *cobra.Command {
 in the simulator, and shows how many of each feature pass. The services that they
 call are mocked, so no network is needed.
 
-FOLDER holds .feature files, at any depth, in place of the scenarios of DSL 1.0.3 and
-of the specification's main branch that are built in.
+FOLDER holds .feature files, at any depth, to run instead of the built-in scenarios of
+DSL 1.0.3 and of the specification's main branch.
 
 Exit code: 0 if all pass, 4 if one fails, 2 if the scenarios cannot be read.`,
 		Example: `  flunq ctk

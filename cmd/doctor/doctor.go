@@ -66,7 +66,7 @@ func NewDoctorCommand(sh *cli.Shell) *cobra.Command {
 installation, and suggests a fix for each problem. It changes nothing.
 
 Processes register in Redis and send a heartbeat every 10 seconds. A process that is
-stopped deregisters at once; one that is killed counts as dead 30 seconds after its last
+stopped deregisters immediately; one that is killed counts as dead 30 seconds after its last
 heartbeat.
 
 Each line is ok, warn, bad, or unknown if Redis does not report it. The exit code is 4 if

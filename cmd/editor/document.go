@@ -21,7 +21,7 @@ type document struct {
 
 func newDocument(kind, text string) *document { return &document{readOutline(text), kind} }
 
-// ours reports whether a file is a workflow, mocks or tests, or nothing yet.
+// ours reports whether a file is a workflow, mocks or tests, or still empty.
 func (d *document) ours() bool {
 	return d.kind != "workflow" || len(d.root.children) == 0 || d.root.member("document") != nil || d.root.member("do") != nil
 }
@@ -38,13 +38,13 @@ func (d *document) place(n *node) place {
 	}
 }
 
-// position converts a place in the text.
+// position converts a spot to a position of an editor.
 func (d *document) position(s spot) position {
 	line := d.lines[s.line]
 	return position{s.line, len(utf16.Encode([]rune(line[:min(max(s.byte, 0), len(line))])))}
 }
 
-// spot converts a position of an editor.
+// spot converts a position of an editor to a spot.
 func (d *document) spot(p position) spot {
 	if p.Line < 0 || p.Line >= len(d.lines) {
 		return spot{len(d.lines) - 1, 0}
@@ -63,7 +63,7 @@ func (d *document) keyRange(n *node) textRange {
 	return textRange{d.position(n.at), d.position(n.keyEnd)}
 }
 
-// diagnostic shows a mistake at the word where it is.
+// diagnostic converts a mistake; its range is the word at its position.
 func (d *document) diagnostic(m yaml.Mistake, severity int) diagnostic {
 	from := spot{min(m.Line, len(d.lines)) - 1, 0}
 	line := d.lines[from.line]
@@ -105,7 +105,7 @@ const (
 	kindValue    = 12
 )
 
-// here stands for what is being typed.
+// here stands for the word that is being typed.
 const here = "\x01here\x01"
 
 var (
@@ -153,7 +153,7 @@ func (d *document) complete(p position) []completion {
 	return out
 }
 
-// list returns completions of the word from a byte to a place.
+// list returns completions for the word from byte start to at.
 func (d *document) list(at spot, start, kind int, words []string, about func(word string) string) []completion {
 	out := make([]completion, len(words))
 	for i, word := range words {
@@ -163,7 +163,7 @@ func (d *document) list(at spot, start, kind int, words []string, about func(wor
 	return out
 }
 
-// values returns what the value of a key can be: what the schema lists, and names.
+// values returns the possible values of a key: those that the schema lists, and names.
 func (d *document) values(n *node) []string {
 	var names []string
 	for _, target := range d.targets(n) {
@@ -172,8 +172,8 @@ func (d *document) values(n *node) []string {
 	return append(names, d.place(n).values()...)
 }
 
-// targets returns the keys whose name the value of a key can be: tasks of the same list, or
-// parts of use.
+// targets returns the keys that the value of a key can name: tasks of the same list, or parts of
+// use.
 func (d *document) targets(n *node) []*node {
 	if d.kind != "workflow" {
 		return nil
@@ -217,7 +217,7 @@ func (d *document) jq(n *node, at spot, before string) []completion {
 	word := typedJQ.FindString(before)
 	start := at.byte - len(word)
 	if strings.HasSuffix(before[:start], ".") {
-		return []completion{} // a member of data
+		return []completion{} // a member of data, whose names are unknown
 	}
 	known := variables()
 	for above := n.parent; above != nil; above = above.parent {
@@ -284,7 +284,7 @@ func (d *document) hover(p position) any {
 	return map[string]any{"contents": map[string]any{"kind": "markdown", "value": text}, "range": d.keyRange(n)}
 }
 
-// definition returns what the value at a position names: a task or a part of use.
+// definition returns the node that the value at a position names: a task or a part of use.
 func (d *document) definition(p position) *node {
 	n, value := d.at(d.spot(p))
 	if n == nil || !value {

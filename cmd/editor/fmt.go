@@ -20,11 +20,11 @@ func NewFormatCommand(sh *cli.Shell) *cobra.Command {
 	f := &formatting{sh: sh}
 	c := &cobra.Command{
 		Use:   "fmt FILE…",
-		Short: "Lay out workflows, mocks and tests",
-		Long: `Writes files in the usual layout: two spaces further in for what is inside, one
-space after a colon and a dash, no spaces at the ends of lines, no two blank
-lines in a row. Comments, quotes, brackets and line breaks stay as they are, and
-so does the meaning: that is checked before a file is written.
+		Short: "Format workflows, mocks and tests",
+		Long: `Writes files in the standard layout: indented by two spaces, one space after a
+colon and a dash, no trailing spaces, no two blank lines in a row. Comments,
+quotes, brackets and line breaks do not change, and neither does the meaning:
+that is checked before a file is written.
 
 FILE is a file in YAML, "-" for stdin to stdout, or a folder with workflows,
 mocks and tests. The names of changed files are printed. Exit code: 0, 4 if
@@ -74,7 +74,7 @@ func (f *formatting) run(ctx context.Context, args []string) error {
 	}
 }
 
-// fail reports a file that cannot be formatted. The others are formatted nevertheless.
+// fail reports a file that cannot be formatted. The others are still formatted.
 func (f *formatting) fail(err error) {
 	f.failed = err
 	cli.ExplainMistakes(f.sh, err)
@@ -102,7 +102,7 @@ func formattable(arg string) ([]string, error) {
 	return files, nil
 }
 
-// kindOf returns which schema describes a file, by its name.
+// kindOf returns the kind of a file, judging by its name; each kind has a schema.
 func kindOf(file string) string {
 	name := strings.TrimSuffix(file, filepath.Ext(file))
 	switch ext := filepath.Ext(file); {

@@ -12,13 +12,13 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// errUnsafe says that a formatted text would not mean the same. It is a mistake of Format.
-var errUnsafe = errors.New("formatting would change what the file means; it is left as it is")
+// errUnsafe means that the formatted file would not mean the same: a bug in Format.
+var errUnsafe = errors.New("formatting would change what the file means; it was not changed")
 
-// Format returns a YAML text in the usual layout: keys and items are indented by two spaces, one
-// space follows a dash or a colon, no space ends a line, and at most one blank line stands
-// between others. Comments, quotes, brackets and the lines themselves stay as they are. For a
-// text that is not YAML the error is a *yaml.Mistakes.
+// Format returns YAML source in the standard layout: keys and items are indented by two spaces,
+// one space follows a dash or a colon, no line ends with a space, and no two blank lines follow
+// each other. Comments, quotes, brackets and line breaks do not change. If text is not YAML, the
+// error is a *yaml.Mistakes.
 func Format(name string, text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	c := yaml.NewCollector(name)
@@ -35,10 +35,10 @@ func Format(name string, text []byte) ([]byte, error) {
 	return out, nil
 }
 
-// step is the number of spaces by which a line is indented further than the one it belongs to.
+// step is the number of spaces by which each level is indented.
 const step = 2
 
-// layout writes the lines of an outline at other columns.
+// layout writes the lines of an outline at their new columns.
 type layout struct {
 	*outline
 	columns map[*node]int // of keys and items outside of brackets
@@ -55,7 +55,7 @@ func (l *layout) place(n *node, column int) {
 
 func (l *layout) text() []byte {
 	var out strings.Builder
-	empty := true // nothing is written, or a blank line at last
+	empty := true // nothing was written yet, or a blank line was written last
 	for i, line := range l.lines {
 		var text string
 		switch l.kinds[i] {
@@ -83,14 +83,14 @@ func (l *layout) text() []byte {
 	}
 	text := out.String()
 	if last := len(l.lines) - 1; empty || l.kinds[last] == verbatim && l.lines[last] != "" {
-		text = strings.TrimSuffix(text, "\n") // the line break at the end of a text matters
+		text = strings.TrimSuffix(text, "\n") // the line break at the end of a literal matters
 	}
 	return []byte(text)
 }
 
 func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
-// shift returns by how much a key or an item moves to the right.
+// shift returns the number of columns by which a key or an item moves to the right.
 func (l *layout) shift(n *node) int {
 	if n == l.root {
 		return 0
@@ -98,7 +98,7 @@ func (l *layout) shift(n *node) int {
 	return l.columns[n] - n.at.byte
 }
 
-// structure writes a line on which keys or items begin, or the value of the line before.
+// structure returns a line on which keys or items begin, or that continues a value.
 func (l *layout) structure(i int) string {
 	line, n := l.lines[i], l.first[i]
 	if n == nil {
@@ -114,7 +114,7 @@ func (l *layout) structure(i int) string {
 		if len(n.children) == 0 || n.children[0].flow || n.children[0].at.line != i {
 			rest := strings.TrimLeft(line[end:], " \t")
 			if strings.HasPrefix(rest, "#") {
-				return out + line[end:] // comments stay where they are
+				return out + line[end:] // the comment does not change
 			}
 			return out + " " + rest
 		}
@@ -122,7 +122,7 @@ func (l *layout) structure(i int) string {
 	}
 }
 
-// verbatim writes a line of a text whose spaces matter.
+// verbatim returns a line of a literal, whose spaces matter.
 func (l *layout) verbatim(i int) string {
 	n, line := l.owner[i], l.lines[i]
 	if strings.TrimSpace(line) == "" && n.opener != '|' && n.opener != '>' {
@@ -145,8 +145,8 @@ func (l *layout) verbatim(i int) string {
 	return spaces(indentOf(line)+by) + strings.TrimLeft(line, " ")
 }
 
-// commentColumn returns the column of a comment on a line of its own: that of what it was
-// written above, or below.
+// commentColumn returns the column of a comment on a line of its own: that of the entry that it
+// was aligned with, below or above it.
 func (l *layout) commentColumn(i int) int {
 	at := indentOf(l.lines[i])
 	next := i + 1
@@ -178,7 +178,7 @@ func (l *layout) commentColumn(i int) int {
 	}
 }
 
-// sameMeaning reports whether two texts have the same words and the same tree.
+// sameMeaning reports whether two sources have the same words and the same tree.
 func sameMeaning(a, b []byte) bool {
 	words := func(text []byte) string {
 		return strings.Map(func(r rune) rune {

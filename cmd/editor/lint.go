@@ -20,15 +20,15 @@ func NewLintCommand(sh *cli.Shell) *cobra.Command {
 	always, portable := rules()
 	c := &cobra.Command{
 		Use:   "lint FILE…",
-		Short: "Find what is valid and probably wrong",
-		Long: `Shows what is valid in a workflow and probably does not do what its author meant,
-each with its position, a suggestion and the name of the rule. That is all that
-'flunq validate' warns of, and more. FILE is as for validate. Exit code: 0 if
+		Short: "Find what is valid but probably wrong",
+		Long: `Shows what is valid in a workflow but probably does not do what its author meant,
+each with its position, a suggestion and the name of the rule. This includes all
+warnings of 'flunq validate'. FILE is as for validate. Exit code: 0 if
 there are no findings, 4 if there are some, 5 if a document is invalid.
 
 A comment on a line silences a rule for it, and for the lines below that are
-indented further. On a line of its own it holds for the next one; above the
-document it holds for all of it:
+indented further. On a line of its own it applies to the next line; above the
+document it applies to all of it:
 
     - wait:  # flunq-lint: ignore listen-timeout
         listen: {to: {one: {with: {type: com.example.paid}}}}

@@ -27,9 +27,9 @@ func NewServerCommand(sh *cli.Shell) *cobra.Command {
 shows what 'flunq validate' and 'flunq lint' find, completes keys, names of
 tasks, parts of use, variables and functions of jq, explains keys, goes to the
 task after then and to parts of use, lists tasks, and formats like 'flunq fmt'.
-YAML files that are no workflows, mocks or tests are left alone.
+Other YAML files, which are not workflows, mocks or tests, are ignored.
 
-neovim from 0.8 on, in ~/.config/nvim/init.lua:
+neovim 0.8 or later, in ~/.config/nvim/init.lua:
 
     vim.api.nvim_create_autocmd('FileType', {
       pattern = 'yaml',
@@ -38,8 +38,8 @@ neovim from 0.8 on, in ~/.config/nvim/init.lua:
       end,
     })
 
-Helix from 23.10 on, in ~/.config/helix/languages.toml (the list takes the place
-of the one that Helix has for YAML):
+Helix 23.10 or later, in ~/.config/helix/languages.toml (the list replaces
+Helix's own list for YAML):
 
     [language-server.flunq]
     command = "flunq"
@@ -99,7 +99,7 @@ func (s *server) serve(ctx context.Context) error {
 			return nil
 		}
 		if errors.Is(err, io.EOF) {
-			return cli.Fail(cli.ExitFailed, errors.New("the editor has left without a shutdown"))
+			return cli.Fail(cli.ExitFailed, errors.New("the editor exited without a shutdown request"))
 		}
 		return err
 	}
@@ -111,7 +111,7 @@ type position struct {
 	Character int `json:"character"`
 }
 
-// textRange is a part of a file; End is behind it.
+// textRange is a part of a file; End is exclusive.
 type textRange struct {
 	Start position `json:"start"`
 	End   position `json:"end"`
@@ -123,7 +123,7 @@ type edit struct {
 	NewText string    `json:"newText"`
 }
 
-// parameters are those of all messages that are handled.
+// parameters holds the parameters of all messages that are handled.
 type parameters struct {
 	TextDocument struct {
 		URI  string `json:"uri"`
@@ -211,7 +211,7 @@ func (s *server) request(method string, p parameters) (any, error) {
 	}
 }
 
-// unknownMethod returns the error of a request that the server does not know; nil for those
+// unknownMethod returns the error for a method that the server does not support; nil for methods
 // that can be about any file.
 func unknownMethod(method string) error {
 	switch method {
@@ -239,7 +239,7 @@ type diagnostic struct {
 	Message  string    `json:"message"`
 }
 
-// diagnose shows what is wrong in an open file.
+// diagnose sends the editor the diagnostics of an open file.
 func (s *server) diagnose(uri string) error {
 	text := s.texts[uri]
 	d := newDocument(kindOf(pathOf(uri)), text)

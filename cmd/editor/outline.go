@@ -6,8 +6,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// outline is the structure of a YAML text, as far as single lines show it. Unlike a
-// parser it also understands a text that is being typed, and knows the place of each key.
+// outline is the structure of YAML source, as far as single lines show it. Unlike a parser, it
+// also understands source that is being typed, and knows the position of each key.
 type outline struct {
 	lines []string
 	root  *node
@@ -16,7 +16,7 @@ type outline struct {
 	owner []*node    // of each line: the innermost key or item outside of brackets that it belongs to
 }
 
-// lineKind says what a line is.
+// lineKind is the kind of a line.
 type lineKind int
 
 const (
@@ -24,11 +24,11 @@ const (
 	comment            // nothing but a comment
 	structure          // a key or an item begins here
 	continued          // the value of the line before continues: in brackets or without quotes
-	verbatim           // a part of a text whose spaces matter
+	verbatim           // part of a literal, whose spaces matter
 	marker             // --- or ..., or a directive
 )
 
-// spot is a place in a text: a line and a byte in it, both from 0.
+// spot is a position in a source: a line and a byte in it, both from 0.
 type spot struct{ line, byte int }
 
 func (s spot) before(other spot) bool {
@@ -41,14 +41,14 @@ type node struct {
 	item     bool
 	at       spot // of the key or the dash; in brackets of the item itself
 	keyEnd   spot
-	value    string // a text, without its quotes
+	value    string // a scalar, without its quotes
 	valueAt  spot
-	end      spot // behind the value
-	opener   byte // the first byte of the value if that tells what follows: { [ | > " '
+	end      spot // after the value
+	opener   byte // the first byte of the value if it determines the form: { [ | > " '
 	flow     bool // it is in brackets
 	children []*node
 	parent   *node
-	depth    int // at most yaml.MaxDepth in one line: what is deeper is text
+	depth    int // at most yaml.MaxDepth on one line: anything deeper is text
 }
 
 // member returns the child with a key.
@@ -64,7 +64,7 @@ func (n *node) member(key string) *node {
 	return nil
 }
 
-// has tells the schema which members a map has.
+// has implements members: it reports which members a map has.
 func (n *node) has(key string) (value string, has bool) {
 	m := n.member(key)
 	if m == nil {
@@ -81,7 +81,7 @@ func (n *node) walk(visit func(*node)) {
 	}
 }
 
-// readOutline returns the structure of a text.
+// readOutline returns the structure of a source.
 func readOutline(text string) *outline {
 	o := &outline{lines: strings.Split(text, "\n"), root: &node{at: spot{0, -1}}}
 	for i, line := range o.lines {
@@ -146,7 +146,7 @@ func (p *outliner) block() {
 	p.scalar(i, col)
 }
 
-// isEntry reports whether a text begins a key or an item.
+// isEntry reports whether text begins a key or an item.
 func isEntry(text string) bool {
 	_, _, after := keyAt(text, 0)
 	return isDash(text) || after > 0
@@ -154,7 +154,7 @@ func isEntry(text string) bool {
 
 func isDash(text string) bool { return text == "-" || strings.HasPrefix(text, "- ") }
 
-// leave ends the keys and items to which something at a column does not belong.
+// leave ends the keys and items that do not contain an entry at this column.
 func (p *outliner) leave(col int, dash bool) {
 	for p.top != p.root && (p.top.at.byte > col || p.top.at.byte == col && (!dash || p.top.item)) {
 		p.top = p.top.parent
@@ -171,7 +171,7 @@ func (p *outliner) enter(n *node, line int) {
 	}
 }
 
-// carryOn marks a line as the continuation of a value, with the blank ones before it.
+// carryOn marks a line, and the blank lines before it, as the continuation of a value.
 func (p *outliner) carryOn(line int) {
 	p.kinds[line], p.owner[line] = continued, p.top
 	for l := line - 1; l >= 0 && p.kinds[l] == blank; l-- {
@@ -209,7 +209,7 @@ func keyAt(line string, col int) (key string, end, after int) {
 	return "", 0, 0
 }
 
-// quoteEnd returns the length of the quoted text at the start of s, or -1.
+// quoteEnd returns the length of the quoted string at the start of s; -1 if there is none.
 func quoteEnd(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch {
@@ -224,7 +224,7 @@ func quoteEnd(s string) int {
 	return -1
 }
 
-// scalar reads the value of the innermost key or item, from a byte of a line on.
+// scalar reads the value of the innermost key or item, from byte col of line i.
 func (p *outliner) scalar(i, col int) {
 	n, line := p.top, p.lines[i]
 	for { // an anchor or a tag
@@ -256,7 +256,7 @@ func (p *outliner) scalar(i, col int) {
 	}
 }
 
-// plainText returns a text without quotes, up to a comment.
+// plainText returns an unquoted scalar, without a comment after it.
 func plainText(s string) string {
 	if i := strings.Index(s, " #"); i >= 0 {
 		s = s[:i]
@@ -264,7 +264,7 @@ func plainText(s string) string {
 	return strings.TrimRight(s, " \t")
 }
 
-// literal reads the lines of a text after | or >.
+// literal reads the lines of a block scalar after | or >.
 func (p *outliner) literal(n *node, head string) {
 	head, _, _ = strings.Cut(head, " ")
 	last, indent := p.line, n.at.byte+1
@@ -280,7 +280,7 @@ func (p *outliner) literal(n *node, head string) {
 		}
 		last = l + 1
 	}
-	if strings.Contains(head, "+") { // blank lines behind it matter
+	if strings.Contains(head, "+") { // blank lines after it matter
 		for last < len(p.lines)-1 && strings.TrimSpace(p.lines[last]) == "" {
 			last++
 		}
@@ -292,7 +292,7 @@ func (p *outliner) literal(n *node, head string) {
 	}
 }
 
-// quoted reads a text in quotes, which may take several lines.
+// quoted reads a quoted scalar, which may take several lines.
 func (p *outliner) quoted(n *node, i, col int) {
 	text := p.lines[i][col:]
 	for l := i; ; {
@@ -316,8 +316,8 @@ func (p *outliner) quoted(n *node, i, col int) {
 	}
 }
 
-// peek returns the next byte of a value in brackets that is neither space nor in a comment, and
-// moves there, to further lines if need be. It returns 0 if the brackets are never closed.
+// peek moves to the next byte of a value in brackets that is neither space nor in a comment, on a
+// later line if necessary, and returns it. It returns 0 if the brackets are never closed.
 func (p *outliner) peek() byte {
 	for {
 		line := p.lines[p.line]
@@ -413,7 +413,7 @@ func (p *outliner) entry(n *node) {
 	}
 }
 
-// word reads a text in brackets, and returns where it ends.
+// word reads a scalar in brackets, and returns where it ends.
 func (p *outliner) word() (string, spot) {
 	line, from := p.lines[p.line], p.col
 	if c := line[from]; c == '"' || c == '\'' {
@@ -441,14 +441,14 @@ func (p *outliner) word() (string, spot) {
 		to++
 	}
 	p.col = to
-	if line[from] == ':' || line[from] == ',' { // a lost one
+	if line[from] == ':' || line[from] == ',' { // a stray one
 		return "", spot{p.line, from}
 	}
 	text := strings.TrimRight(line[from:to], " ")
 	return text, spot{p.line, from + len(text)}
 }
 
-// rest goes on after the last bracket, with the next line.
+// rest continues after the last bracket, with the next line.
 func (p *outliner) rest() {
 	p.line++
 	p.col = 0

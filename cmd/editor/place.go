@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// place is what the schema says about one place of a file: all schemas that apply to it.
+// place holds all schemas that apply to one place in a file.
 type place []*yaml.Node
 
-// members returns the text of a member of a map, and whether the map has it.
+// members returns the value of a member of a map as text, and whether the map has it.
 type members func(key string) (value string, has bool)
 
 // top returns the place of a whole file of a kind: workflow, mocks or test.
@@ -95,7 +95,7 @@ func (p place) is(definition string) bool {
 	return slices.Contains(p, language().Get(definition))
 }
 
-// description explains the place, "" if nothing is known about it.
+// description explains the place; "" if the schema does not.
 func (p place) description() string {
 	for _, s := range p {
 		if text := s.Get("description").Text(); text != "" {
@@ -105,7 +105,7 @@ func (p place) description() string {
 	return ""
 }
 
-// values returns the values that a text can have, or examples of them.
+// values returns the possible values of a string, or examples of them.
 func (p place) values() []string {
 	var out []string
 	for _, s := range p {
@@ -134,8 +134,8 @@ func (p place) keys() []string {
 	return out
 }
 
-// free returns the keys that can be added to a map: those that it lacks, that go with the ones
-// it has, and that exclude none of them.
+// free returns the keys that can be added to a map: those that it lacks and that are compatible
+// with the ones it has.
 func (p place) free(has members) []string {
 	present := func(key string) bool { _, is := has(key); return is }
 	return slices.DeleteFunc(p.keys(), func(key string) bool {

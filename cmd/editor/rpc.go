@@ -47,8 +47,8 @@ const (
 // maxMessage is the largest message that is read, in bytes.
 const maxMessage = 64 << 20
 
-// read returns the next message; io.EOF if there is none. An *rpcError is about one message, after
-// which others can be read.
+// read returns the next message; io.EOF if there is none. An *rpcError concerns one message only;
+// later messages can still be read.
 func (c *connection) read() (m message, err error) {
 	header, err := textproto.NewReader(c.in).ReadMIMEHeader()
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	ruleBoolean       = "boolean"
 	ruleIgnore        = "ignore"
 
-	// For documents that other runtimes run, too.
+	// For documents that other runtimes also run.
 	ruleCallTimeout   = "call-timeout"
 	ruleSwitchDefault = "switch-default"
 	ruleRetryAndDo    = "retry-and-do"
@@ -36,7 +36,7 @@ func rules() (always, portable []dsl.Rule) {
 	always = append(dsl.Rules(), []dsl.Rule{
 		{Name: ruleListenTimeout, About: "a listen that may wait forever"},
 		{Name: ruleVariable, About: "a URI template with a variable that the input lacks"},
-		{Name: ruleBoolean, About: "yes, no, on or off: text here, true or false in YAML 1.1"},
+		{Name: ruleBoolean, About: "yes, no, on or off: a string here, a boolean in YAML 1.1"},
 		{Name: ruleUnused, About: "a part of use that nothing refers to"},
 		{Name: ruleTaskName, About: "a task that is named like a flow directive"},
 		{Name: ruleIgnore, About: "a comment that ignores an unknown rule"},
@@ -53,8 +53,8 @@ func rules() (always, portable []dsl.Rule) {
 	}
 }
 
-// Lint returns what is valid and probably wrong in a document: the warnings of dsl.Parse, and
-// what further rules find, in document order. The error is that of dsl.Parse.
+// Lint returns what is valid but probably wrong in a document: the warnings of dsl.Parse and those
+// of further rules, in document order. The error is that of dsl.Parse.
 func Lint(name string, source []byte, portable bool) ([]yaml.Warning, error) {
 	def, warnings, err := dsl.Parse(name, source)
 	if err != nil {
@@ -108,8 +108,8 @@ func (l *linter) task(ref string, t *dsl.Task) {
 	}
 }
 
-// bounded reports whether a task ends after some time, by a timeout, because another branch
-// wins, or by an event that the workflow itself sends later, or obviously is not to end.
+// bounded reports whether a task ends eventually, by a timeout, because another branch wins, or by
+// an event that the workflow itself sends later; or is obviously not meant to end.
 func (l *linter) bounded(ref string, t *dsl.Task) bool {
 	if l.def.Timeout != nil || strings.HasPrefix(ref, "/use/") {
 		return true // the timeout of a function is where it is called
@@ -157,7 +157,7 @@ func walk(n *yaml.Node, visit func(key string, n *yaml.Node)) {
 	}
 }
 
-// lists checks, in all lists of tasks, what depends on the task before.
+// lists applies the rules that depend on the previous task to all lists of tasks.
 func (l *linter) lists() {
 	check := func(list dsl.TaskList) {
 		for i, t := range list {
@@ -179,8 +179,8 @@ func (l *linter) lists() {
 
 var templateVariable = regexp.MustCompile(`\{([A-Za-z0-9_-]+)\}`)
 
-// variables checks the URI template of a call whose input is known: it is written in input.from
-// or in the set before.
+// variables checks the URI template of a call whose input is known from input.from or from the set
+// task before it.
 func (l *linter) variables(list dsl.TaskList, i int, t *dsl.Task) {
 	if t.Call == nil || t.Call.HTTP == nil {
 		return
@@ -221,11 +221,11 @@ func jumpsTo(list dsl.TaskList, name string) bool {
 	})
 }
 
-// booleans finds what YAML 1.1, which some runtimes read, takes for booleans.
+// booleans finds values that YAML 1.1, which some runtimes use, treats as booleans.
 func (l *linter) booleans() {
 	walk(l.root, func(_ string, n *yaml.Node) {
 		if n.Shape == yaml.Text && n.Style == yaml.Plain && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.Text())) {
-			l.Warn(ruleBoolean, n.Pos, "write true or false, or quote it if it is meant as text", "%s is text here, and true or false in YAML 1.1", n.Text())
+			l.Warn(ruleBoolean, n.Pos, "write true or false, or quote it if it is meant as a string", "%s is a string here, and a boolean in YAML 1.1", n.Text())
 		}
 	})
 }
@@ -233,7 +233,7 @@ func (l *linter) booleans() {
 // unused finds the parts of use that nothing refers to.
 func (l *linter) unused() {
 	use := l.root.Get("use")
-	names := map[string]map[string]bool{} // key → the texts that it has somewhere
+	names := map[string]map[string]bool{} // key → its values anywhere in the document
 	var secrets strings.Builder
 	walk(l.root, func(key string, n *yaml.Node) {
 		if names[key] == nil {
@@ -282,7 +282,7 @@ func (l *linter) ignores(all yaml.Ignores) {
 			if meant := spelling.Word(rule, names); meant != "" {
 				suggestion = "did you mean " + meant + "?"
 			}
-			l.Warn(ruleIgnore, i.Pos, suggestion, "there is no rule %s", rule)
+			l.Warn(ruleIgnore, i.Pos, suggestion, "unknown rule %s", rule)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func (l *linter) portability(ref string, t *dsl.Task, n *yaml.Node) {
 	case t.Call != nil && t.Call.Function == nil && !l.bounded(ref, t):
 		l.Warn(ruleCallTimeout, own, "add `timeout: {after: PT1M}`", "flunq gives up after a minute, other runtimes may not")
 	case t.Kind == dsl.Switch && !slices.ContainsFunc(t.Switch, func(c dsl.SwitchCase) bool { return c.When == nil }):
-		l.Warn(ruleSwitchDefault, own, "add a case without when: `- otherwise: {then: continue}`", "if no case is true, flunq goes on with the next task, and some runtimes fault")
+		l.Warn(ruleSwitchDefault, own, "add a case without when: `- otherwise: {then: continue}`", "if no case is true, flunq continues with the next task, and some runtimes fault")
 	case t.Kind == dsl.Emit && t.Output.As == nil:
 		l.Warn(ruleEmitOutput, own, "add `output: {as: $input}`, or do not use its output", "the output is the event here, and the input in some runtimes")
 	case t.Fork != nil && !t.Fork.Compete && t.Output.As == nil:
@@ -320,7 +320,7 @@ func (l *linter) portability(ref string, t *dsl.Task, n *yaml.Node) {
 			}
 			for _, f := range with.Fields {
 				if text := f.Value.Text(); f.Key != "data" && !strings.Contains(text, "${") && pattern.MatchString(text) {
-					l.Warn(ruleEventPattern, f.Value.Pos, "write an expression on the data, or one filter for each text", "flunq reads this as a regular expression, some runtimes as text")
+					l.Warn(ruleEventPattern, f.Value.Pos, "write an expression on the data, or one filter for each string", "flunq reads this as a regular expression, some runtimes as a plain string")
 				}
 			}
 		})

@@ -35,12 +35,12 @@ func NewAuditCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Show what operators did",
 		Long: `Shows what operators did, oldest first: to executions and their timers, as the histories
 record it, and what no history records: removed executions and workflows, 'flunq workflows
-register', replayed and dropped dead letters. Of these the last 10,000 entries of a tenant
-are kept. Such an entry is written before the command acts, so it may be there for a
-command that then failed.
+register', replayed and dropped dead letters. The last 10,000 such entries of a tenant are
+kept. They are written before the command acts, so there may be one for a command that
+then failed.
 
-With IDs it shows what was done to these executions. Without, it reads the histories of
-all executions that were open after --since: seconds for 100,000 short ones.`,
+With IDs it shows what was done to these executions. Without IDs it reads the histories of
+all executions that were open after --since, which takes seconds for 100,000 short ones.`,
 		Example: `  flunq audit order-7
   flunq audit --since P7D --by ada@laptop
   flunq audit --since 1h -o json | jq '.[] | select(.action == "cancel")'`,
@@ -95,7 +95,7 @@ func (a *auditCommand) run(ctx context.Context, r *cli.Remote, now time.Time, id
 			{Title: "DETAIL", Text: func(w auditRow) string { return w.Detail }},
 		},
 		ID:    func(w auditRow) string { return w.Subject },
-		Empty: "no operator did anything that is recorded",
+		Empty: "no operator actions are recorded",
 	}.Print(a.sh, a.format, rows)
 }
 
@@ -161,7 +161,7 @@ func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time
 // shortHistory is the number of entries up to which histories are read together.
 const shortHistory = 100
 
-// ofSome adds what the histories of some executions record: short ones are read in one round trip.
+// ofSome adds what the histories of some executions record. It reads short ones in one round trip.
 func (a *auditCommand) ofSome(ctx context.Context, r *cli.Remote, some []store.Execution, rows []auditRow) ([]auditRow, error) {
 	ids := make([]string, len(some))
 	for i, x := range some {
@@ -187,7 +187,7 @@ func (a *auditCommand) ofSome(ctx context.Context, r *cli.Remote, some []store.E
 	return rows, nil
 }
 
-// ofHistory adds what a history records. A history that lacks entries is read as far as it goes.
+// ofHistory adds what a history records. It reads an incomplete history as far as possible.
 func (a *auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
 	h := &auditedHistory{command: a, of: x}
 	for {
@@ -228,14 +228,14 @@ func (h *auditedHistory) add(rows []auditRow, events []event.Event) []auditRow {
 	return rows
 }
 
-// auditRowOf reads an event of a history; ok is false if no operator made it.
+// auditRowOf converts an event of a history; ok is false if it is not an operator's.
 func auditRowOf(x store.Execution, version int64, e event.Event) (row auditRow, ok bool) {
 	if !strings.Contains(string(e.Data), `"by":`) {
 		return row, false
 	}
 	entry := history.Read(version, e)
 	d := entry.Data
-	if d == nil || strings.HasPrefix(entry.Type, "workflow.") { // the event before says the same
+	if d == nil || strings.HasPrefix(entry.Type, "workflow.") { // the event before it says the same
 		return row, false
 	}
 	row = auditRow{Time: e.Time, By: d.By, Subject: x.ID, Task: e.Task, Version: version, Detail: d.Reason}

@@ -29,8 +29,8 @@ func NewDiffCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "diff ID1 ID2",
 		Short: "Compare two executions, task by task",
 		Long: `Compares two executions: their inputs, the runs of their tasks in the order in which they
-began, and what they ended with. Of data it shows the paths that differ (".order: 7 -> 8").
-Times, ids and durations are no differences. Either argument may be a recording instead
+began, and their results. For data it shows the paths that differ (".order: 7 -> 8").
+Different times, ids and durations are ignored. Either argument may be a recording instead
 (FILE.jsonl). The exit code is 4 if there is a difference.`,
 		Example: `  flunq diff order-7 order-8
   flunq diff order-7.jsonl order-7 -o json | jq '.tasks[0]'`,
@@ -43,7 +43,7 @@ Times, ids and durations are no differences. Either argument may be a recording 
 		},
 	}
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
-	all := c.Flags().Bool("all", false, "show the tasks that do not differ, too")
+	all := c.Flags().Bool("all", false, "also show the tasks that do not differ")
 	c.ValidArgsFunction = cli.CompleteExecutions(t)
 	c.RunE = func(c *cobra.Command, args []string) error { return diffExecutions(c.Context(), t, format, args, *all) }
 	return c
@@ -234,8 +234,8 @@ func compareSides(a, b *diffSide, all bool) diffResult {
 	return out
 }
 
-// merged returns the task runs of both sides: those of the first one in their order, and those
-// that only the second one has after the run that precedes them there.
+// merged returns the task runs of both sides: those of the first side in order, with each run that
+// only the second side has after the run that precedes it there.
 func merged(a, b []string) []string {
 	known := make(map[string]bool, len(a))
 	for _, task := range a {
@@ -272,7 +272,7 @@ func (t *diffTask) differences(other *diffTask) (out []string) {
 	return append(out, dataDifferences("error", t.problem, other.problem)...)
 }
 
-// mostDifferences is how many paths are listed of a value.
+// mostDifferences is the maximum number of paths listed for a value.
 const mostDifferences = 20
 
 // dataDifferences returns the paths at which two values differ.

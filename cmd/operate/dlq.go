@@ -20,7 +20,7 @@ func NewDeadLettersCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "dlq",
 		Short: "List, replay and drop dead letters",
 		Long: `Dead letters are events that no service could handle: they could not be read, or handling
-them failed too often. They are kept until an operator replays or drops them.`,
+them failed too many times. They are kept until an operator replays or drops them.`,
 		Example: `  flunq dlq ls --since 1h
   flunq dlq replay --all --service executor-service --rate 10/s
   flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
@@ -37,7 +37,7 @@ func newDeadLettersListCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Lists the dead letters of a tenant, newest first.
 
 If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), the dead
-letters in these streams are listed too, with the stream in their id. The search ends
+letters in these streams are also listed, with the stream in their id. The search ends
 after a few thousand keys, and after 10,000 events of each stream; --other-streams
 searches everything.`,
 		Example: `  flunq dlq ls --since 1h --reason timeout

@@ -96,8 +96,8 @@ func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "replay ID…|--all",
 		Short: "Put dead letters back into their stream",
 		Long: `Puts the event of a dead letter back into the stream it came from, byte for byte, and
-removes the dead letter; both or neither. Two operators cannot replay the same one twice.
-If the event becomes a dead letter again, it shows how often it was replayed.
+removes the dead letter, atomically. Two operators cannot replay the same one twice. If the
+event becomes a dead letter again, that shows how many times it was replayed.
 
 With --simulate nothing is replayed. For each dead letter of an execution, the document
 of --workflow runs in the simulator with the execution's input. The exit code is 4 if one

@@ -38,8 +38,8 @@ or for any type, receive it if it matches their filters and correlations. The co
 prints how many listen now. Executions that begin to listen later do not receive it.
 
 With --execution the event is an input: only that execution receives it, now, --after a
-duration or --at a time. Another one with the same --key moves it, and 'flunq timers
-cancel --execution ID --key KEY' takes it back. See 'flunq help inputs'.`,
+duration or --at a time. A later one with the same --key replaces it, and 'flunq timers
+cancel --execution ID --key KEY' cancels it. See 'flunq help inputs'.`,
 		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
   flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7
   flunq emit --type unpaid --execution order-7 --after PT30M --key payment`,

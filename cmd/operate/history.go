@@ -93,7 +93,7 @@ type historyRow struct {
 
 func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if h.after != 0 && h.format.String() == "jsonl" {
-		return cli.Misusef("--after and -o jsonl exclude each other: a recording is whole")
+		return cli.Misusef("--after and -o jsonl exclude each other: a recording is complete")
 	}
 	if h.after != 0 && h.format.String() == "cloudevents" {
 		return cli.Misusef("--after and -o cloudevents exclude each other: later events follow from earlier ones")
@@ -102,7 +102,7 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 		return cli.Misusef("--after %d: want 0 or more", h.after)
 	}
 	if h.after != 0 && h.report != "" {
-		return cli.Misusef("--after and --report exclude each other: a report is whole")
+		return cli.Misusef("--after and --report exclude each other: a report is complete")
 	}
 	var err error
 	if h.page, err = run.OpenReport(h.sh, h.report); err != nil {

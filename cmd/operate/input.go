@@ -26,16 +26,16 @@ type inputFlags struct {
 
 func (f *inputFlags) add(c *cobra.Command, t *cli.Target) {
 	c.Flags().StringVar(&f.execution, "execution", "", "send it to the execution `ID` only, as an input")
-	f.due.add(c, "deliver the input", "replace the input of the execution with the key `KEY` (default: the event's id)")
+	f.due.add(c, "deliver the input", "replace the execution's input that has the key `KEY` (default: the event's id)")
 	c.Flags().StringVar(&f.onReject, "on-reject", "", "if no task listens for the input: `WHAT` is drop, park=DURATION or dead-letter (default drop)")
 	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t))
 }
 
-// check returns what is wrong with the flags.
+// check returns an error if the flags are invalid.
 func (f *inputFlags) check() error {
 	if f.execution == "" {
 		if f.after+f.at+f.key+f.onReject != "" {
-			return cli.Misusef("emit: --after, --at, --key and --on-reject need --execution: only the input of one execution can wait")
+			return cli.Misusef("emit: --after, --at, --key and --on-reject require --execution: only an input, for one execution, can wait")
 		}
 		return nil
 	}
@@ -52,7 +52,7 @@ func (f *inputFlags) check() error {
 	return f.due.check()
 }
 
-// due are the flags that say when a timer of an execution fires, and under which key.
+// due holds the flags that set when a timer of an execution fires, and its key.
 type due struct{ after, at, key string }
 
 func (d *due) add(c *cobra.Command, verb, key string) {
@@ -104,7 +104,7 @@ type setRow struct {
 	Key       string    `json:"key"`
 	Due       time.Time `json:"due"`
 	Timer     string    `json:"timer"`
-	Moved     bool      `json:"moved"` // an earlier one of the key was pending
+	Moved     bool      `json:"moved"` // an earlier input with this key was pending
 }
 
 // setInput sets the timer that delivers the event to one execution.
@@ -180,11 +180,11 @@ func NewInputsCommand(sh *cli.Shell) *cobra.Command {
 	ls.RunE = l.target.Run(l.run)
 	return cli.Group(&cobra.Command{
 		Use:   "inputs",
-		Short: "List what became of the events for single executions",
+		Short: "List the outcomes of events for single executions",
 		Long: `An input is an event for one execution, from 'flunq emit --execution' or an emit task.
-Where RECORD_INPUT_OBSERVATIONS is true, the workers record what became of each: it was
+If RECORD_INPUT_OBSERVATIONS is true, the workers record the outcome of each: it was
 accepted, rejected, parked, or its execution had already completed. See 'flunq help
-inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
+inputs'. 'flunq timers ls --kind input' lists pending inputs.`,
 		GroupID: cli.GroupOperate,
 	}, ls)
 }

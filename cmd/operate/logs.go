@@ -182,8 +182,8 @@ func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string)
 	return cli.Misusef("workflow %s has no task %s%s; tasks: %s", x.Workflow, cli.Printable(task), cli.DidYouMean(task, names, ""), cli.Printable(cli.ShortList(slices.Compact(names))))
 }
 
-// begin prepares the computing of requests. It needs the document, which is known once the
-// execution has begun.
+// begin prepares to compute requests. It needs the document, which is known once the execution has
+// begun.
 func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution, secrets map[string]any) error {
 	if x.Definition == "" {
 		return nil
@@ -248,7 +248,7 @@ func (l *attemptLog) end(ctx context.Context, r *cli.Remote) error {
 		}
 	}
 	if l.requests != nil && l.requests.Err != nil {
-		l.sh.Hint("later requests are not shown, as the history does not follow from the document here: %v; if the document uses secrets, give --secrets", l.requests.Err)
+		l.sh.Hint("later requests are not shown, because the history does not follow from the document here: %v; if the document uses secrets, give --secrets", l.requests.Err)
 	}
 	switch format := l.format.String(); format {
 	case "json", "yaml":

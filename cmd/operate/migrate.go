@@ -40,8 +40,8 @@ func NewMigrateCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Moves executions that have not ended to another registered version of their workflow. An
 execution is moved only if its whole history also follows from the new document, so that
 it continues as if it had used that document from the start; otherwise the first event
-that does not match is shown. Results of tasks are kept, and running calls end as they
-began.
+that does not match is shown. Results of tasks are kept, and running calls finish
+unchanged.
 
 The move is atomic and is recorded in the history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
 follows from the old document.

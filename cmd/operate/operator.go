@@ -21,7 +21,7 @@ func operatorFlag(c *cobra.Command) *operator {
 	return &o
 }
 
-// trail records what the operator is about to do, if no history does.
+// trail records what the operator is about to do, where no history does.
 func (o *operator) trail(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant, action, subject string) error {
 	return r.Store.Audit(ctx, tenant, store.AuditEntry{Action: action, Subject: subject, By: o.name(sh)})
 }
@@ -31,8 +31,8 @@ func (o *operator) name(sh *cli.Shell) string {
 	return cmp.Or(o.as, sh.Env("FLUNQ_USER"), actions.UserAtHost())
 }
 
-// connectWithSecrets connects with the secrets in a file, for what is computed from documents that
-// may read them. Without a file there are none.
+// connectWithSecrets connects with the secrets in a file, which documents may need for their
+// decisions. Without a file there are none.
 func connectWithSecrets(ctx context.Context, sh *cli.Shell, target *cli.Target, file string) (r *cli.Remote, secrets map[string]any, err error) {
 	if secrets, err = cli.ReadSecrets(ctx, sh, file); err != nil {
 		return nil, nil, err

@@ -97,8 +97,8 @@ func (w *watchedListing) changes(ctx context.Context, shown []executionRow, now 
 	return w.lines(changed)
 }
 
-// left returns the row of an execution that is no longer listed, none if it has not changed or
-// does not exist any more.
+// left returns the row of an execution that is no longer listed; none if it has not changed or no
+// longer exists.
 func (w *watchedListing) left(ctx context.Context, tenant, id, before string, now time.Time) ([]executionRow, error) {
 	found, err := w.remote.Store.Outlines(ctx, tenant, id)
 	if err != nil || found[0].Status == "" {
@@ -111,7 +111,7 @@ func (w *watchedListing) left(ctx context.Context, tenant, id, before string, no
 	return out, nil
 }
 
-// lines prints rows of the list, each at once: columns have fixed widths.
+// lines prints rows of the list immediately, so columns have fixed widths.
 func (w *watchedListing) lines(changed []executionRow) error {
 	list := w.list()
 	for _, row := range changed {

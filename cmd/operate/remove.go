@@ -143,7 +143,7 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 	return someErrors(wrong)
 }
 
-// removedAtOnce is how many executions are removed in one call of the store.
+// removedAtOnce is how many executions one call of the store removes.
 const removedAtOnce = 100
 
 func (m *removal) print(all []removed) error {

@@ -41,7 +41,7 @@ func NewResetCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "reset [ID…] --to TASK",
 		Short: "Start a new execution from a task in the history of another",
 		Long: `Starts a new execution with the document, the input and the history of another one, up to
-the point at which TASK began, and continues from there. TASK is a name, a reference
+the point where TASK began, and continues from there. TASK is a name, a reference
 (/do/1/charge) or a task id as 'flunq logs -o json' prints it. If the task ran several
 times, the last run is meant; --iteration and --attempt choose another one.
 
@@ -52,15 +52,15 @@ branches that had no result at that point are made again, with new idempotency k
 
 The task's own child execution is started anew. If another task was waiting for a child
 at that point, the reset is refused, since the child would run twice. The new execution
-has no parent: the parent of a child goes on waiting for the old one.
+has no parent: the parent of a child keeps waiting for the old one.
 
 --version continues with another version of the workflow, in which the history before the
-task must be the same. This is how executions that failed because of a mistake in the
+task must be the same. This lets executions that failed because of a mistake in the
 document continue with a corrected one.
 
-The other execution stays as it is, unless --cancel cancels it in the same step. The new
-history begins with what it was made from, and with the operator's name; --cancel records
-both in the old history, too. Labels are kept.
+The other execution does not change, unless --cancel cancels it in the same step. The new
+history begins with its origin and the operator's name; --cancel also records both in the
+old history. Labels are kept.
 
 ` + batchHelp + `
 
@@ -76,7 +76,7 @@ resets no execution twice.`,
 	}
 	m.target = cli.TargetFlags(c, sh)
 	m.selection = selectionFlags(c, m.target, 0)
-	m.selection.allowed = actions.Statuses()[1:] // what is pending has not begun
+	m.selection.allowed = actions.Statuses()[1:] // a pending execution has not begun
 	c.Args = m.selection.either
 	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
@@ -84,7 +84,7 @@ resets no execution twice.`,
 	f.StringVar(&m.iteration, "iteration", "", "the run in the iteration `INDEX`, counted from 0; in nested loops such as 2.0")
 	f.StringVar(&m.attempt, "attempt", "", "the run of the attempt `NUMBER`, counted from 1")
 	f.StringVar(&m.version, "version", "", "continue with `VERSION` of the workflow")
-	f.StringVar(&m.id, "id", "", "give the new execution the unused id `ID`, if one is named (default: random)")
+	f.StringVar(&m.id, "id", "", "give the new execution the unused id `ID`, if one execution is named (default: random)")
 	f.BoolVar(&m.cancel, "cancel", false, "cancel the other execution, if it has not ended")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
@@ -96,7 +96,7 @@ resets no execution twice.`,
 	return c
 }
 
-// check returns what is wrong with the flags.
+// check returns an error if the flags are invalid.
 func (m *resetCommand) check(ids []string) error {
 	if m.to == "" {
 		id := "ID"
@@ -177,8 +177,8 @@ func (m *resetCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([
 	})
 }
 
-// plan finds the run of the task in each execution. With all it returns an error if there is none
-// in one of them; otherwise the row has the reason.
+// plan finds the run of the task in each execution. If one has none, plan returns an error if all
+// is set; otherwise that row has the reason.
 func (m *resetCommand) plan(ctx context.Context, r *cli.Remote, found []store.Execution, all bool) ([]resetRow, error) {
 	rows := make([]resetRow, len(found))
 	var wrong []error
@@ -238,12 +238,12 @@ func (m *resetCommand) one(ctx context.Context, r *cli.Remote, by actions.Resett
 	return m.print(out)
 }
 
-// hint says which services of the new executions no process runs.
+// hint reports services that the new executions need and no process runs.
 func (m *resetCommand) hint(ctx context.Context, r *cli.Remote) error {
 	return cli.HintUnserved(ctx, m.sh, r, "worker", "executor", "timer")
 }
 
-// several resets several executions. One that cannot be reset does not keep the others from it.
+// several resets several executions. It continues after one that cannot be reset.
 func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Resetter, found []store.Execution, rows []resetRow) error {
 	var wrong, before []string
 	var failure error
@@ -362,7 +362,7 @@ func (m *resetCommand) print(out actions.ResetResult) error {
 	return nil
 }
 
-// explain says on stderr what the new execution begins with.
+// explain prints to stderr what the new execution begins with.
 func (m *resetCommand) explain(out actions.ResetResult) {
 	verb := "continues"
 	if !out.Done {

@@ -111,8 +111,8 @@ func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]st
 const batchHelp = `Instead of naming executions, select them with the flags of 'flunq ps': --workflow,
 --status, --since, --before, --where, --label, --stuck. Without --limit all are selected.
 The command then asks for confirmation (scripts use --yes); --dry-run only lists them.
-An execution that cannot be changed does not keep the others from it: it is reported,
-and the exit code is 1.`
+If an execution cannot be changed, the others still are; it is reported, and the exit
+code is 1.`
 
 // check checks the flags. It needs no connection.
 func (s *selection) check() (err error) {
@@ -302,8 +302,8 @@ func (s *selection) narrowed(ctx context.Context, r *cli.Remote, tenant string, 
 	}
 }
 
-// narrow returns those of a few executions that have the labels, are stuck and meet the
-// condition, as far as the flags ask for it.
+// narrow returns the executions among some that meet the conditions of --label, --stuck and --where,
+// where these are given.
 func (s *selection) narrow(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) (out []store.Execution, err error) {
 	if len(s.wanted) > 0 {
 		for _, x := range some {
@@ -346,7 +346,7 @@ func allLabels(ctx context.Context, r *cli.Remote, x store.Execution) (event.Lab
 	return labels, nil
 }
 
-// meet returns those of some executions that meet the condition.
+// meet returns the executions among some that meet the condition.
 func (s *selection) meet(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) (out []store.Execution, err error) {
 	names := func(member string) bool { return strings.Contains(s.where, member) }
 	var data []store.Data
@@ -428,8 +428,8 @@ func contextOf(ctx context.Context, r *cli.Remote, x store.Execution) (any, erro
 	return state.Context.V, nil
 }
 
-// hint says for which executions the condition could not be evaluated, and why it may have selected
-// none.
+// hint reports for how many executions the condition could not be evaluated, and why it may have
+// selected none.
 func (s *selection) hint(ctx context.Context, sh *cli.Shell, r *cli.Remote, selected int) error {
 	if s.failed > 0 {
 		sh.Hint("--where failed for %d, which are not selected; first: %s", s.failed, cli.OneLine(s.failure.Error()))
@@ -475,7 +475,7 @@ const (
 	sampledMembers    = 1000
 )
 
-// examine looks for members in what the condition reads of an execution.
+// examine looks for members in what the condition reads from an execution.
 func (m *memberSearch) examine(x store.Execution, object map[string]any) {
 	m.examined++
 	if len(m.unseen) == 0 {
@@ -492,7 +492,7 @@ func (m *memberSearch) examine(x store.Execution, object map[string]any) {
 // unquoted matches the names of members that jq reads without quotes.
 var unquoted = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-// look passes the names of all members below a value to seen, and keeps where they are.
+// look passes the names of all members below a value to seen, and records their paths.
 func (m *memberSearch) look(path string, v any, seen func(name string)) {
 	switch v := v.(type) {
 	case []any:
@@ -517,10 +517,10 @@ func (m *memberSearch) look(path string, v any, seen func(name string)) {
 	}
 }
 
-// examinedAtOnce is how many executions are read and examined at once.
+// examinedAtOnce is how many executions are read and examined in one batch.
 const examinedAtOnce = 100
 
-// onlyStuck returns those executions that nothing will wake.
+// onlyStuck returns the executions that nothing will wake.
 func onlyStuck(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) ([]store.Execution, error) {
 	outlooks, err := r.Examiner().Examine(ctx, tenant, some)
 	return slices.DeleteFunc(some, func(x store.Execution) bool { return len(outlooks[x.ID].Stuck) == 0 }), err

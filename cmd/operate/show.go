@@ -33,8 +33,8 @@ error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteratio
 attempt; the last is absent for the first attempt}], timers (as in 'flunq timers ls',
 and those that are needed but not set, with the state "cancelled" and cancelled_by,
 "missing" or "not set yet"), waits_for, stuck (tasks that nothing will ever end),
-children (as in 'flunq ps'), labels, reset {execution, task, at, by, reason: what it was
-made from}, and problem, if its state could not be fully determined.`,
+children (as in 'flunq ps'), labels, reset {execution, task, at, by, reason: its
+origin}, and problem, if its state could not be fully determined.`,
 		Example: `  flunq show order-7
   flunq show order-7 -o json | jq '.timers[0].due'`,
 		GroupID: cli.GroupOperate,
@@ -164,7 +164,7 @@ func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage
 	writeLines(sh, "", indented(string(value)))
 }
 
-// writeLines prints the lines of a text behind a mark, up to a maximum.
+// writeLines prints the lines of text, each after a mark, up to a maximum.
 func writeLines(sh *cli.Shell, mark, text string) {
 	all := strings.Split(cli.Printable(text), "\n")
 	for _, line := range all[:min(len(all), maxLines)] {

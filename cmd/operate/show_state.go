@@ -117,7 +117,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 	}
 }
 
-// readRequests says by task what has become of requests that have no result yet.
+// readRequests describes, by task, the progress of requests that have no result yet.
 func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store.Execution, state *decide.State) (map[string]string, error) {
 	if !state.Requested() {
 		return nil, nil
@@ -147,7 +147,7 @@ func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store
 	return out, nil
 }
 
-// readInputs adds the inputs that are to come.
+// readInputs adds the pending inputs.
 func (p *executionPage) readInputs(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	found, err := timers.New(r.Store).Inputs(ctx, x.Tenant, x.ID)
 	for _, one := range found {
@@ -157,7 +157,7 @@ func (p *executionPage) readInputs(ctx context.Context, r *cli.Remote, x store.E
 	return err
 }
 
-// readHistory adds the tasks and the timers that a history leaves open.
+// readHistory adds the tasks and the timers that are open at the end of a history.
 func (p *executionPage) readHistory(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	var left decide.Leftovers
 	runs := history.NewExecution()

@@ -200,7 +200,7 @@ func (s *signalCommand) confirm(ctx context.Context, printed []signalled) error 
 	return s.consent.Confirm(ctx, s.sh, s.format, s.Verb)
 }
 
-// listFirst says which executions would be changed, and how many.
+// listFirst prints which executions would be changed, and how many.
 func listFirst(sh *cli.Shell, verb string, n int, of func(int) (id, status string)) {
 	const most = 10
 	for i := range min(n, most) {
@@ -235,7 +235,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 			row := &printed[at+i]
 			switch wrong := s.Refuse(x); {
 			case x.Status == "":
-				row.Reason = "it does not exist any more"
+				row.Reason = "it no longer exists"
 				continue
 			case wrong != nil:
 				row.Reason = "it is " + x.Status + " meanwhile"
@@ -250,8 +250,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 	return nil
 }
 
-// refused says to how many executions the signal was sent, and returns an error for those to
-// which it was not.
+// refused prints how many executions the signal was sent to, and returns an error about the others.
 func (s *signalCommand) refused(printed []signalled) error {
 	sent := 0
 	var wrong []string
@@ -268,7 +267,7 @@ func (s *signalCommand) refused(printed []signalled) error {
 	return someErrors(wrong)
 }
 
-// someErrors returns an error with the first few texts, nil if there are none.
+// someErrors returns an error with the first few texts; nil if there are none.
 func someErrors(texts []string) error {
 	const most = 10
 	if len(texts) > most {

@@ -57,7 +57,7 @@ version.
 ends, prints its output instead of the id, and returns the exit code of 'flunq run'.
 
 With --after or --at a timer starts it. Starting the same --id again under the same --key
-moves the start; 'flunq timers cancel --execution ID --key KEY' takes it back.`,
+moves the start; 'flunq timers cancel --execution ID --key KEY' cancels it.`,
 		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
   flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
   flunq start shop.order --label team=payments --label incident=1207
@@ -84,7 +84,7 @@ moves the start; 'flunq timers cancel --execution ID --key KEY' takes it back.`,
 type startedRow struct {
 	ID     string          `json:"id"`
 	Status string          `json:"status"`
-	Due    *time.Time      `json:"due,omitempty"` // of a start that is yet to come
+	Due    *time.Time      `json:"due,omitempty"` // of a pending start
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *event.Problem  `json:"error,omitempty"`
 }

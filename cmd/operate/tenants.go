@@ -79,7 +79,7 @@ func listTenants(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.
 			{Title: "MASTER", Text: func(w tenantRow) string { return w.Address }},
 		},
 		ID:    func(w tenantRow) string { return w.Tenant },
-		Empty: "no tenants; starting an execution makes one",
+		Empty: "no tenants; starting an execution creates one",
 	}.Print(sh, format, rows)
 }
 
@@ -87,10 +87,10 @@ func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mv TENANT --from URL --to URL",
 		Short: "Move a tenant to another Redis",
-		Long: `Copies everything of a tenant, its timers included, compares both sides, deletes it where it
-was, and only then hands it over to the services of the other Redis. While it is on its way no
-process may serve it where it comes from: stop those that do, or let them serve others (--tenant).
-If the command is interrupted, run it again. Programs that start executions or send events must
+		Long: `Copies all data of a tenant, including its timers, compares both sides, deletes the original,
+and only then hands the tenant over to the services of the other Redis. Meanwhile no process
+may serve it on the old Redis: stop those that do, or let them serve others (--tenant). If the
+command is interrupted, run it again. Programs that start executions or send events must
 use the new address afterwards.`,
 		Example: `  flunq tenants mv acme --from redis://one:6379 \
     --to redis-cluster://a:6379,b:6379 --yes`,
@@ -102,7 +102,7 @@ use the new address afterwards.`,
 	consent, format := cli.ConsentFlags(c), cli.OutputFlag(c, "table", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if from == "" || to == "" {
-			return cli.Misusef("--from and --to say where the tenant is and where it goes")
+			return cli.Misusef("--from and --to are required: where the tenant is, and where it goes")
 		}
 		return moveTenant(c.Context(), sh, args[0], [2]string{from, to}, consent, format)
 	}
@@ -170,12 +170,12 @@ type removedTenant struct {
 func newTenantsRemoveCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm TENANT",
-		Short: "Remove a tenant with everything it has",
-		Long: `Removes everything of a tenant: its executions with their histories, its workflows, timers,
+		Short: "Remove a tenant and all its data",
+		Long: `Removes all data of a tenant: its executions with their histories, its workflows, timers,
 dead letters and events. This cannot be undone, so the command asks for confirmation;
-scripts use --yes. No process may serve the tenant meanwhile, since it would write some of
-it again: stop those that do, or let them serve others (--tenant). Afterwards the command
-scans all keys for what is left.`,
+scripts use --yes. No process may serve the tenant meanwhile, since it would write data
+again: stop those that do, or let them serve others (--tenant). Afterwards the command
+scans all keys for leftovers.`,
 		Example: `  flunq tenants rm acme --dry-run
   flunq tenants rm acme --yes`,
 		Aliases: []string{"remove", "delete"},
@@ -229,7 +229,7 @@ func removeTenant(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant stri
 	return cli.PrintValue(sh, format, text, tenant, out)
 }
 
-// clearTenant removes a tenant, and checks that nothing of it is left.
+// clearTenant removes a tenant, and checks that none of its data is left.
 func clearTenant(ctx context.Context, r *cli.Remote, tenant string) error {
 	if err := timers.New(r.Store).RemoveTenant(ctx, tenant); err != nil {
 		return err

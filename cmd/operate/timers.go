@@ -70,7 +70,7 @@ searches all keys.`,
 	l.format = cli.ListFlag(c)
 	f := c.Flags()
 	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, 3d, PT30M)")
-	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired already")
+	f.BoolVar(&l.overdue, "overdue", false, "only those that should already have fired")
 	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery, input, start")
@@ -272,7 +272,7 @@ func (t timerRow) dueIn() string {
 	return history.Duration(time.Duration(max(-most, min(most, *t.DueInMS))) * time.Millisecond)
 }
 
-// subject returns the task, or of an input its event.
+// subject returns the task, or the event of an input.
 func (t timerRow) subject() string { return cmp.Or(t.Event, history.Task(t.Task)) }
 
 func (t timerRow) kind() string {

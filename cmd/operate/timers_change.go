@@ -72,8 +72,8 @@ func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
 	return t.flags(&cobra.Command{
 		Use:   "fire ID…",
 		Short: "Fire timers before they are due",
-		Long: `Publishes the events of timers as if they were due, and removes the timers; each timer
-does both or neither. An execution that waits for one continues.`,
+		Long: `Publishes the events of timers as if they were due, and removes the timers, atomically for
+each timer. An execution that waits for one continues.`,
 		Example: `  flunq timers fire hk2x9c1f2g0-5b1c
   flunq timers fire --yes $(flunq timers ls --execution order-7 -o ids)`,
 		Args: cli.SomeArguments("timer"),
@@ -105,7 +105,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "cancel {ID… | --execution ID --key KEY}",
 		Short: "Cancel timers, so that they never fire",
 		Long: `Removes timers. Without the timer it waits for, or without the only time limit of a task
-that listens or runs a workflow, an execution would wait for ever; without its delivery,
+that listens or runs a workflow, an execution would wait forever; without its delivery,
 an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
 execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
@@ -123,7 +123,7 @@ execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 		},
 	})
 	c.Flags().StringVar(&t.execution, "execution", "", "cancel a timer of the execution `ID`, such as an input")
-	c.Flags().StringVar(&t.key, "key", "", "cancel that with the key `KEY`")
+	c.Flags().StringVar(&t.key, "key", "", "cancel the timer with the key `KEY`")
 	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t.target))
 	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last time limits and deliveries")
 	return c
@@ -159,7 +159,7 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"move"},
 		Short:   "Move a timer to another time",
 		Long: `Moves a timer to another time. It keeps its meaning for its execution; its id changes,
-and is printed. A timer that is moved to the past fires at once.`,
+and is printed. A timer that is moved to the past fires immediately.`,
 		Example: `  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
   flunq timers reschedule hk2x9c1f2g0-5b1c --by -1h --dry-run
   flunq timers reschedule hk2x9c1f2g0-5b1c --to 2026-02-01T09:00:00+01:00`,
@@ -280,7 +280,7 @@ func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []timers.P
 	return errors.Join(wrong...)
 }
 
-// preview says what the command would do to a timer.
+// preview describes what the command would do to a timer.
 func (t *timerChange) preview(c changedTimer) string {
 	return fmt.Sprintf("would %s %s: it %s", t.verb, c.ID, cli.Printable(c.Plan))
 }

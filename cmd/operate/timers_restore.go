@@ -32,8 +32,8 @@ func newTimersRestoreCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "restore EXECUTION…",
 		Short: "Restore missing timers that executions wait for",
 		Long: `Compares what an execution waits for with what is in Redis, and restores what was
-cancelled or lost. Missing timers are due at their last known time; past ones fire at
-once. Missing subscriptions are restored, and a task that no executor has is requested
+cancelled or lost. Missing timers are due at their last known time; overdue ones fire
+immediately. Missing listeners are restored, and a task that no executor has is requested
 again.
 
 The repair of an execution is atomic and is recorded in its history. Nothing else is
@@ -96,7 +96,7 @@ func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err 
 	return errors.Join(rs.print(plans), errors.Join(wrong...))
 }
 
-// plan determines what is missing of what an execution waits for.
+// plan determines which of the things that an execution waits for are missing.
 func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Findings, err error) {
 	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
 	x, err := cli.FindExecution(ctx, r, id)

@@ -224,9 +224,9 @@ func newWorkflowsRegisterCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Checks workflow documents and, if all are valid, registers them under their names and
 versions. FILE may be a folder, or "-" for stdin.
 
-The text of a released version cannot change: a change needs a new version or --replace.
-The text of a pre-release such as 1.0.0-rc1 may change. Running executions keep the old
-text.`,
+The document of a released version cannot change: a change needs a new version or --replace.
+The document of a pre-release such as 1.0.0-rc1 may change. Running executions keep the old
+one.`,
 		Example: `  flunq workflows register order.yaml bill.yaml
   flunq workflows register workflows/ -o json | jq -r '.[].hash'`,
 		Args: cli.SomeArguments("file"),
@@ -363,7 +363,7 @@ func newWorkflowsRemoveCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "rm NAME[:VERSION]",
 		Short: "Remove a registered workflow, or one version of it",
 		Long: `Removes a version of a registered workflow, or without VERSION all of them. It refuses while
-an execution uses it, even one that has ended: its history could not be read any more.
+an execution uses it, even one that has ended, whose history could not be read afterwards.
 This cannot be undone, so the command asks for confirmation; scripts use --yes.`,
 		Example: `  flunq workflows rm shop.order:1.0.0
   flunq rm --workflow shop.order --yes && flunq workflows rm shop.order --yes`,

@@ -47,7 +47,7 @@ Only the output goes to stdout; the timeline goes to stderr (-q: none). FILE is 
 JSON, "-" is stdin. In all output, charge[2] attempt 3 is the third attempt at task charge
 in the iteration of a loop whose $index is 2. In nested loops and tries the outer one
 comes first (charge[0.2] attempt 1.3). Repetitions by a backward "then" are numbered in
-the same way, from the second one on.
+the same way, starting with the second one.
 
 --break TASK and --step stop before a task, show its input and context, and take commands
 from stdin: step, continue, print EXPR (jq), break TASK, quit. No virtual time passes
@@ -56,7 +56,7 @@ meanwhile, and the task's call has not been made.
 --tui plays the run in the terminal UI: space pauses (--paused: begin paused), n and p go
 to the next and previous event, t and T to the timers, + and - change the speed, [ and ]
 scrub. N steps to the next task, B sets or clears a breakpoint (--break), and > goes to
-the next one; these stop what is shown, while the run goes on. Long idle periods are
+the next one; these stop the playback, while the run continues. Long idle periods are
 skipped. q leaves the screen, stops a run that has not ended, and prints the output.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
   flunq run order.yaml --input @other.json --mocks none -o json

@@ -48,8 +48,8 @@ event is scheduled once. Other content under that id is an error (exit code 1), 
 
 'add - --jsonl' reads events from stdin, one JSON object on each line, as 'schedule ls
 -o jsonl' prints them: id, topic, due or after, payload (any JSON) or payload_base64, key,
-headers, tenant, replace. Up to 1000 go into one call. Those that are refused are reported
-with their lines, and the exit code is 1.`,
+headers, tenant, replace. Up to 1000 go into one call. Refused events are reported with
+their line numbers, and the exit code is 1.`,
 		Example: `  flunq schedule add --topic orders --after 15m --payload '{"order": 7}'
   flunq schedule add --topic event:com.shop.late --after 2h --payload @late.json
   flunq schedule add - --jsonl < events.jsonl`,

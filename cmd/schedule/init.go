@@ -29,8 +29,8 @@ func newInitCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Create the table and the topics that a scheduler needs",
 		Long: `Creates what is missing in DynamoDB and Kafka, as the settings of the scheduler name them
 ('flunq config show'): the table with its index and its time to live, and the topics
-SCHEDULER_SCHEDULE_TOPIC and SCHEDULER_SCHEDULE_DLQ. What exists stays as it is, so it can be
-repeated. A scheduler on Redis alone needs nothing.`,
+SCHEDULER_SCHEDULE_TOPIC and SCHEDULER_SCHEDULE_DLQ. What exists is not changed, so the command
+can be repeated. A scheduler on Redis alone needs nothing.`,
 		Example: `  flunq schedule init --scheduler-config config.yaml --dry-run
   SCHEDULER_RECORDS=dynamodb AWS_REGION=eu-west-1 flunq schedule init`,
 		Args: cli.NoArguments,

@@ -36,7 +36,7 @@ func newListCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "ls",
 		Short: "List scheduled events",
 		Long: `Lists events, roughly in the order in which they are due. Events that were published or
-cancelled are listed as long as the scheduler keeps them (SCHEDULER_RETENTION).`,
+cancelled are listed for as long as the scheduler keeps them (SCHEDULER_RETENTION).`,
 		Example: `  flunq schedule ls --status scheduled --due 1h
   flunq schedule ls --topic orders --limit 0 -o jsonl --payloads > backup.jsonl`,
 		Aliases: []string{"list"},

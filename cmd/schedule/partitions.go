@@ -26,9 +26,9 @@ func newPartitionsCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "partitions [COUNT]",
 		Short: "Show or change the number of partitions",
 		Long: `Shows the partitions and the processes that share them, or changes the number of partitions
-while the scheduler runs. New events then go into COUNT partitions; those of former ones are
-published from where they are, and a former partition is forgotten when it is empty. Set
-SCHEDULER_TOTAL_PARTITIONS to the same number, or leave it out, before a process restarts.`,
+while the scheduler runs. New events then go into COUNT partitions; events in former partitions
+are published from there, and a former partition is removed once it is empty. Set
+SCHEDULER_TOTAL_PARTITIONS to the same number, or unset it, before a process restarts.`,
 		Example: `  flunq schedule partitions
   flunq schedule partitions 32`,
 		Args: func(c *cobra.Command, args []string) error {

@@ -13,8 +13,7 @@ func NewScheduleCommand(sh *cli.Shell) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "schedule",
 		Short: "Publish events at a later time",
-		Long: `Asks a scheduler to publish events later: between a minute and 15 days ahead, unless it is
-set otherwise. 'flunq serve --scheduler' and 'flunq dev --scheduler' run one. Each event is
+		Long: `Asks a scheduler to publish events later: between a minute and 15 days ahead by default. 'flunq serve --scheduler' and 'flunq dev --scheduler' run one. Each event is
 published at or after its time, at least once.
 
 A topic is a Redis stream (scheduler:execute:TOPIC) or, if the scheduler has

@@ -26,10 +26,10 @@ func NewBenchCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Measure the engine against bare Redis commands",
 		Long: `Measures the rates of the services and, beside each, the limit of this machine: the rate of
 the bare commands, pipelined to the same Redis in the same run. The ratio is the rate as a
-share of that limit. Absolute figures differ between machines, ratios hardly.
+share of that limit. Absolute figures differ between machines; ratios hardly do.
 
 Without --redis-url it starts a redis-server on a free port, in a temporary folder. A Redis
-given by --redis-url must be empty, unless --yes is given: the bench uses its own tenants,
+given with --redis-url must be empty, unless --yes is given: the bench uses its own tenants,
 bench-…, and removes what it has written. Other tenants' timers that come due meanwhile are
 fired, as by any timer service.
 

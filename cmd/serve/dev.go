@@ -50,7 +50,7 @@ func NewDevCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Run an engine for development, with its own Redis",
 		Long: `Runs a whole engine in this process: miniredis on a loopback port, and the worker,
 executor and timer services. Other commands find it without configuration. The workflow
-documents of FOLDER (or a single one) are registered, and again when they change. Calls
+documents of FOLDER (or a single one) are registered, and reregistered when they change. Calls
 are really made, even to this machine and its network, unless --mocks answers them. For a
 single document FILE.yaml it is FILE.mocks.yaml, if that exists.
 

@@ -42,12 +42,12 @@ consumer groups of one Redis. If one dies, the others take over.
 Without --tenant it serves all tenants that it finds in Redis, except those whose names
 begin with "private.": these need a process that names them. While Redis is unavailable
 it waits. SIGTERM and Ctrl-C stop it, even if Redis hangs: it reads nothing new, finishes
-running work within seconds, and hands back messages that it has not begun.
+running work within seconds, and releases messages that it has not begun to handle.
 
 Settings come from flags, then the environment, then the configuration file; 'flunq config
 show' lists them with their values. Three defaults differ from flunq.io's documentation:
-events of dead consumers are claimed (…_RECLAIM_ENABLED is true), 100 events are read at
-once (…_STREAM_BATCH), and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY),
+events of dead consumers are claimed (…_RECLAIM_ENABLED is true), events are read in batches
+of 100 (…_STREAM_BATCH), and 16 tasks of one tenant run concurrently (EXECUTOR_CONCURRENCY),
 however many hang. 'flunq help limits' lists the limits of a process.
 
 Ended executions are kept forever, unless --keep-finished (KEEP_FINISHED) limits how long
@@ -57,7 +57,7 @@ stays. Use the same settings in every process.
 
 With --scheduler it also publishes events at the times that other programs ask for over
 gRPC, on 127.0.0.1:50051 ('flunq schedule' is a client). --only scheduler runs nothing else,
---only scheduler-api, scheduler-consumer or scheduler-worker a part of it. The configuration
+--only scheduler-api, scheduler-consumer or scheduler-worker runs a part of it. The configuration
 of the documented scheduler service is read unchanged with --scheduler-config, and so are
 its variables CONFIG_PATH and APP_MODE (api, consumer or worker).
 

@@ -80,7 +80,7 @@ func TestTimerActions(t *testing.T) {
 
 	drop := tui.Action{Verb: tui.Cancel, Table: tui.Timers, IDs: []string{three.ID, moved.ID, "zzz-0000000000"}}
 	text, danger = w.plan(drop)
-	wants(t, text, "never fires: execution three would wait for ever", "not: timer zzz-0000000000")
+	wants(t, text, "never fires: execution three would wait forever", "not: timer zzz-0000000000")
 	if !danger {
 		t.Error("the loss of a timer that is needed is no danger")
 	}

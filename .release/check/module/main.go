@@ -1,5 +1,5 @@
-// Command module makes a module proxy of files with flunq at v0.0.1, as it is committed: 'go install' is
-// tried with it.
+// Command module creates a file-based module proxy that serves the committed flunq as v0.0.1, to test
+// 'go install'.
 //
 //	go run ./module REPOSITORY PROXY
 package main

@@ -1,5 +1,5 @@
-// Command roots prints the CA certificates that the image trusts: those of Mozilla, without the ones
-// that it trusts only for some certificates.
+// Command roots prints the CA certificates that the image trusts: Mozilla's, except those that Mozilla
+// trusts only for some certificates.
 package main
 
 import (
