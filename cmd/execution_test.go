@@ -91,7 +91,7 @@ func serve(t *testing.T, url string, tenants ...string) {
 	})
 }
 
-// until repeats a command until its output contains a text: until waiting flunq show x.
+// until repeats a command until its output contains a string: until waiting flunq show x.
 func until(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: until TEXT COMMAND [ARGUMENT…]")

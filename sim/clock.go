@@ -23,7 +23,7 @@ func realNow() time.Time { return time.Now() }
 
 // wait blocks until the virtual time next (zero: no limit), until a call returns, or
 // until ctx ends, and returns the virtual time at that moment. With no pace and no calls
-// it returns at once.
+// it returns immediately.
 func (c *clock) wait(ctx context.Context, next time.Time, calls *calls) time.Time {
 	if c.pace == 0 && calls.open == 0 {
 		return next

@@ -34,7 +34,7 @@ type streamCheck struct {
 	over      map[string]bool      // executions that have ended for good
 	ends      map[string]time.Time // the earliest time at which they may have ended
 	keys      keyedTimers
-	unsure    map[string]bool // executions of which an operator may have cancelled an input, or a retry preceded it
+	unsure    map[string]bool // executions with an input that an operator may have cancelled, or that a retry preceded
 }
 
 // eventKey identifies an event by its execution and its id.
@@ -110,7 +110,7 @@ func (c *streamCheck) take(e publication) {
 }
 
 // checkCancelled reports timers that fire after they were cancelled. A cancellation removes a
-// timer at once, or prevents it from being set.
+// timer immediately, or prevents it from being set.
 func (c *streamCheck) checkCancelled(e publication) {
 	if e.Execution == "" || c.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
 		return

@@ -62,7 +62,7 @@ type Config struct {
 
 	Plan       *Plan // what goes wrong; nil: nothing
 	Processes  int   // number of engine processes; 1 if 0
-	Executions int   // of the definition, all started at once; 1 if 0
+	Executions int   // of the definition, all started together; 1 if 0
 	Tenants    int   // number of tenants that share the executions; 1 if 0
 	Cluster    bool  // the keys and rules of a Redis Cluster, which refuses scripts and commands that cross slots; needs a Plan
 	Twins      bool  // each tenant has executions with the same ids
@@ -197,7 +197,7 @@ func (sim *simulation) options(p *process) engine.Options {
 		batch := sim.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Activity = sim.checkActivity
-		const every, most = 8, 12 // one simulation in eight handles few items at once
+		const every, most = 8, 12 // one simulation in eight handles few items at a time
 		opts.Chunk, opts.Snapshots = sim.cfg.chunkSize("chunk", every, most), sim.cfg.chunkSize("snapshots", every, most)
 		opts.Fires = cmp.Or(sim.cfg.chunkSize("fires", every, most), opts.Fires)
 		opts.Workers, opts.Timers = sim.cfg.serviceCount("workers"), sim.cfg.serviceCount("timers")
@@ -255,7 +255,7 @@ func (cfg Config) serviceCount(kind string) int {
 	return 1
 }
 
-// chunkSize returns how many items an operation handles at once: usually 0, which means all,
+// chunkSize returns how many items an operation handles at a time: usually 0, which means all,
 // but in one simulation out of "every" a number from 1 to most.
 func (cfg Config) chunkSize(what string, every, most uint64) int {
 	if n := Choice(cfg.Seed, what); n%every == 1 {
@@ -264,7 +264,7 @@ func (cfg Config) chunkSize(what string, every, most uint64) int {
 	return 0
 }
 
-// batch returns how many events the services of a search's simulation read at once: the
+// batch returns how many events the services of a search's simulation read at a time: the
 // default, or few enough that simultaneous events go to different services. Simulations with many
 // executions and no faults use the default more often, since some of their executions race
 // anyway.

@@ -230,7 +230,7 @@ func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	foot.Put(end+2, 0, canvas.Faint, c.scroll.Rest(l))
 }
 
-// reading is a dialog with a text that is too long for a line.
+// reading is a dialog with a message that is too long for a line.
 type reading struct {
 	title, text string
 	bad         bool

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// taskTree shows the runs of an execution as lines, of which some can be folded.
+// taskTree shows the runs of an execution as lines, some of which can be folded.
 type taskTree struct {
 	runTree
 

@@ -50,7 +50,7 @@ func answering(ctx context.Context) (url string, stop func(), err error) {
 	return "http://" + l.Addr().String() + "/pet", func() { _ = server.Close() }, nil
 }
 
-// calls sends requests to a server, as many at once as there are executors, and returns the rate.
+// calls sends requests to a server, with as many clients as there are executors, and returns the rate.
 func (wf workflows) calls(ctx context.Context, url string) (float64, error) {
 	const measuring = "the limit: calls"
 	wf.report(measuring, 0)

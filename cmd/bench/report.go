@@ -36,8 +36,8 @@ type Settings struct {
 	Workers    int    `json:"workers"`
 	Executors  int    `json:"executors"`
 	Timers     int    `json:"timers"`
-	Batch      int    `json:"batch"` // events that a worker reads at once
-	Fires      int    `json:"fires"` // timers fired at once
+	Batch      int    `json:"batch"` // events that a worker reads in one batch
+	Fires      int    `json:"fires"` // timers fired in one batch
 	Duration   string `json:"duration"`
 	Quick      bool   `json:"quick,omitempty"`
 }

@@ -127,7 +127,7 @@ func (s *scenarioRun) clearTimers(ctx context.Context, tenant string) error {
 	}
 }
 
-// page is the number of items read or sent at once.
+// page is the number of items read or sent in one request.
 const page = 500
 
 // await polls count until it reaches want and returns how long that took. With an error,

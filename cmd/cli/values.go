@@ -35,7 +35,7 @@ func (b binding[T]) Set(text string) error {
 	return err
 }
 
-// unchanged shows a string setting as it is.
+// unchanged returns text, as the form in which a string setting is shown.
 func unchanged(text string) string { return text }
 
 // whole binds an integer from low to high.

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/cmd/editor"
 )
 
-// What can be written at the | of a document that is being typed.
+// Completion at the | of a document that is being typed.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, text, want string }{
@@ -47,7 +47,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Wherever a document ends, and wherever the cursor is, there is an answer.
+// Requests are answered wherever a document ends and wherever the cursor is.
 func TestUnfinishedDocuments(t *testing.T) {
 	t.Parallel()
 	for _, nested := range []string{"- ", "[", "{a: "} {

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// KeysAt returns the keys that the schema has at a JSON pointer of a document, and those of them
-// that could be added.
+// KeysAt returns the keys that the schema has at a JSON pointer of a document, and the ones that
+// could be added.
 func KeysAt(kind, path string, doc any) (keys, free []string) {
 	has := func(v any) members {
 		return func(key string) (string, bool) {
@@ -30,7 +30,7 @@ func KeysAt(kind, path string, doc any) (keys, free []string) {
 			p = p.item(has(doc))
 			continue
 		}
-		for key, value := range doc.(map[string]any) { // a key with a / is written as it is
+		for key, value := range doc.(map[string]any) { // a key with a / is not escaped
 			if key == step {
 				doc = value
 				break
@@ -52,13 +52,13 @@ func RuleNames() []string {
 	return names
 }
 
-// Portable reports whether a rule is for documents that other runtimes run, too.
+// Portable reports whether a rule is for documents that other runtimes also run.
 func Portable(rule string) bool {
 	_, portable := rules()
 	return slices.ContainsFunc(portable, func(r dsl.Rule) bool { return r.Name == rule })
 }
 
-// Complete returns what can be written at the | of a text; the last one, if there are several.
+// Complete returns the completions at the last | of a source.
 func Complete(kind, text string) []string {
 	at := strings.LastIndex(text, "|")
 	before := text[:at]
@@ -70,7 +70,7 @@ func Complete(kind, text string) []string {
 	return labels
 }
 
-// Ask asks for everything at the end of a line.
+// Ask sends every kind of request for the end of a line.
 func Ask(kind, text string, line int) {
 	d := newDocument(kind, text)
 	p := position{line, len(d.lines[line])}

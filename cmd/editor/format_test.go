@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// allYAML returns every YAML file at hand.
+// allYAML returns every YAML file of the project and, if available, of the specification.
 func allYAML(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	all := files(tb, "../../workflows/*.yaml", "schema.yaml")
@@ -20,7 +20,8 @@ func allYAML(tb testing.TB) map[string][]byte {
 	return all
 }
 
-// format formats a text, and checks that it means the same and does not change again.
+// format formats a source, and checks that the result means the same and that formatting it again
+// changes nothing.
 func format(t *testing.T, name string, text []byte) []byte {
 	t.Helper()
 	out, err := editor.Format(name, text)
@@ -58,7 +59,7 @@ func TestFormatOwnFiles(t *testing.T) {
 	}
 }
 
-// A byte order mark goes.
+// A byte order mark is removed.
 func TestFormatByteOrderMark(t *testing.T) {
 	t.Parallel()
 	if out := format(t, "a.yaml", []byte("\ufeffa: 1\n")); string(out) != "a: 1\n" {
@@ -66,7 +67,7 @@ func TestFormatByteOrderMark(t *testing.T) {
 	}
 }
 
-// However the examples are indented, and whatever spaces they have, they are formatted alike.
+// The examples are formatted in the same way, however they are indented and spaced.
 func TestFormatUndoesChanges(t *testing.T) {
 	t.Parallel()
 	r, tried := rand.New(rand.NewPCG(1, 2)), 0
@@ -75,7 +76,7 @@ func TestFormatUndoesChanges(t *testing.T) {
 		changed := disorder(r, string(want))
 		before, _ := dsl.ParseData(file, want)
 		if after, err := dsl.ParseData(file, []byte(changed)); err != nil || !same(t, before, after) {
-			continue // a text whose spaces matter
+			continue // a literal, whose spaces matter
 		}
 		tried++
 		if got := format(t, file, []byte(changed)); !bytes.Equal(got, want) && got != nil {
@@ -107,7 +108,7 @@ func disorder(r *rand.Rand, text string) string {
 	return out.String() + strings.Repeat("\n", r.IntN(2))
 }
 
-// Whatever the text, it is refused, or formatted once and for all without a change of meaning.
+// Any input is either refused or formatted, idempotently and without a change of meaning.
 func FuzzFormat(f *testing.F) {
 	for _, text := range files(f, "../../workflows/*.yaml") {
 		f.Add(text)

@@ -12,7 +12,7 @@ import (
 
 const head = "document: {dsl: '1.0.3', namespace: demo, name: a, version: '0.1.0'}\n"
 
-// broken returns, for each rule, a document that breaks it, and only it.
+// broken returns, for each rule, a document that breaks only that rule.
 func broken() map[string]string {
 	get := "call: http, with: {method: get, endpoint: 'https://a.example/x'}"
 	return map[string]string{
@@ -88,7 +88,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A comment holds for its line, or for the next one, and for what is indented below.
+// A comment applies to its line, or to the next one, and to the lines indented below it.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	const source = head + `do:
@@ -111,7 +111,7 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// What obviously ends, or obviously is not to, has no finding.
+// Tasks that obviously end, or obviously are not meant to, have no findings.
 func TestNoFindings(t *testing.T) {
 	t.Parallel()
 	const listen = "{listen: {to: {one: {with: {type: x}}}}}"
@@ -133,8 +133,8 @@ func TestNoFindings(t *testing.T) {
 	}
 }
 
-// The workflows that come with flunq have no findings. Those of the official examples were
-// looked at one by one, and are right.
+// The workflows that come with flunq have no findings. The findings in the official examples were
+// reviewed one by one, and are correct.
 func TestExamplesHaveNoFalseFindings(t *testing.T) {
 	t.Parallel()
 	for file, text := range ownDocuments(t) {

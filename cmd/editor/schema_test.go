@@ -64,7 +64,7 @@ func specification(tb testing.TB) string {
 	return folder
 }
 
-// files returns the files that match a pattern, with their texts.
+// files returns the content of the files that match a pattern, by name.
 func files(tb testing.TB, patterns ...string) map[string][]byte {
 	tb.Helper()
 	out := map[string][]byte{}
@@ -101,7 +101,7 @@ func officialDocuments(tb testing.TB) map[string][]byte {
 	return files(tb, folder+"/examples/*/*.yaml", folder+"/examples/*/dsl-reference/*.yaml")
 }
 
-// agree changes documents in one place each, and compares what the schema and the reader say.
+// agree changes documents in one place each, and compares the verdicts of the schema and the reader.
 type agree struct {
 	*testing.T
 	schema           *jsonschema.Schema
@@ -142,8 +142,8 @@ func (a *agree) document(file string, text []byte) {
 	})
 }
 
-// The examples match the schema, and whatever is changed in them, the schema and the reader
-// agree, as far as a schema can tell.
+// The examples match the schema, and for any change to them the schema and the reader agree, as far
+// as a schema can express it.
 func TestSchemaAgreesWithReader(t *testing.T) {
 	t.Parallel()
 	a := &agree{T: t, schema: compiled(t, "workflow"), oneOf: 40, read: func(file string, text []byte) error {
@@ -191,8 +191,8 @@ func TestSchemaAgreesWithTests(t *testing.T) {
 	t.Logf("%d changes, %d refused", a.checked, a.refused)
 }
 
-// stricter reports whether the schema refuses a change on purpose that the reader only warns
-// of.
+// stricter reports whether the schema deliberately refuses a change about which the reader only
+// warns.
 func stricter(what string) bool {
 	return what == "/zzzUnheardOf added"
 }
@@ -218,7 +218,7 @@ func beyond(err error) bool {
 
 var allowedKeys = regexp.MustCompile(`^(?:allowed keys: |want one of )(.*)$`)
 
-// At every place of the examples, the schema has the very keys that the reader knows.
+// At every place in the examples, the schema has exactly the keys that the reader knows.
 func TestSchemaHasAllKeys(t *testing.T) {
 	t.Parallel()
 	compared := 0
@@ -248,10 +248,10 @@ func TestSchemaHasAllKeys(t *testing.T) {
 				}
 				want := strings.Split(allowed[1], ", ")
 				got, free := editor.KeysAt("workflow", path, mutant)
-				if strings.Contains(m.Message, "in task") { // of a task, the reader names those of its kind
+				if strings.Contains(m.Message, "in task") { // for a task, the reader lists the keys of its kind
 					got = slices.DeleteFunc(got, func(key string) bool { return !slices.Contains(free, key) && !present(mutant, path, key) })
 				}
-				// The reader names either use or what it stands for, and ignores that a do may belong to a for.
+				// The reader lists either use or what it replaces, and ignores that a do may belong to a for.
 				odd := func(key string) bool {
 					return !slices.Contains(want, key) && strings.Contains(m.Message, "in authentication") && (key == "use" || present(mutant, path, "use")) ||
 						key == "for" && present(mutant, path, "do")

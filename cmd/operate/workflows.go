@@ -319,7 +319,7 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 		case err != nil:
 			return err
 		case hash != registry.Hash(string(d.Def.Source)):
-			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with a different text (%s): raise document.version, or use --replace",
+			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with a different document (%s): raise document.version, or use --replace",
 				d.Name, id, version, shortHash(hash)))
 		}
 	}
@@ -329,7 +329,7 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 	return cli.Fail(cli.ExitMisuse, errors.Join(wrong...))
 }
 
-// register registers a document. It prints a hint if the version had a different text.
+// register registers a document. It prints a hint if the version had a different one.
 func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document) (registered, error) {
 	id, version := d.Def.ID(), d.Def.Document.Version
 	out := registered{Workflow: id, Version: version, File: d.Name}
@@ -346,7 +346,7 @@ func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document)
 	i := slices.IndexFunc(before[0].Versions, func(v registry.Version) bool { return v.Version == version })
 	if i >= 0 && before[0].Versions[i].Hash != out.Hash {
 		out.Replaces = before[0].Versions[i].Hash
-		sh.Hint("%s:%s had a different text (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
+		sh.Hint("%s:%s had a different document (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
 	}
 	return out, nil
 }
@@ -428,7 +428,7 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 	}
 	// No execution can begin with it any more. One that has just begun keeps its text.
 	if err := refuseUsed(ctx, r, found, whole, used); err != nil {
-		return fmt.Errorf("the text is kept: %w", err)
+		return fmt.Errorf("the document is kept: %w", err)
 	}
 	if err := registry.New(r.Store).RemoveTexts(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
 		return err

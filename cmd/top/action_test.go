@@ -200,9 +200,9 @@ func TestEmit(t *testing.T) {
 		"{type: io.flunq.task.completed}":      "reserved for the engine",
 		"{type: a, tenantid: other}":           "the engine sets",
 		"{type: a, Big: x}":                    "lower-case",
-		"{type: a, list: [1]}":                 "want text",
-		"{type: a, source: ''}":                "not empty",
-		"{type: 7}":                            "not empty",
+		"{type: a, list: [1]}":                 "want a string",
+		"{type: a, source: ''}":                "non-empty",
+		"{type: 7}":                            "non-empty",
 		"{type: a, \"sub\\u001bject\": \"x\"}": "lower-case",
 	} {
 		if _, err := w.source.Plan(t.Context(), emit(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -420,7 +420,7 @@ func (r *rules) closes(e event.Event) {
 	}
 }
 
-// SameData reports whether two JSON texts contain the same data.
+// SameData reports whether two JSON documents contain the same data.
 func SameData(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -19,7 +19,7 @@ type Database struct {
 	// Watch holds functions that are called when something happens to entries and keys.
 	Watch Watch
 
-	// Page is how many elements a SCAN command returns at once; 0: all.
+	// Page is how many elements a SCAN command returns per call; 0: all.
 	Page int
 	// Waited means that the caller implements BLOCK by waiting before it sends a read.
 	Waited bool

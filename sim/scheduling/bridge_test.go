@@ -48,7 +48,7 @@ func TestBridgeMistakesAreFound(t *testing.T) {
 	for _, m := range []struct {
 		rule    string
 		mistake scheduling.Mistake
-		seed    uint64 // that is known to find it
+		seed    uint64 // a seed that is known to find it
 	}{
 		{"each message is taken once", scheduling.Mistake{ // the position is stored separately from the entry
 			Script: func(source string) string {

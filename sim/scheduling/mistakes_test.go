@@ -34,7 +34,7 @@ func TestMistakesAreFound(t *testing.T) {
 		name    string
 		mistake scheduling.Mistake
 		by      func(*scheduling.Trial) bool // nil: any trial
-		seed    uint64                       // that is known to find it
+		seed    uint64                       // a seed that is known to find it
 	}{
 		{"H1 all events of a minute fire when it begins", ledger(func(l scheduler.Ledger) scheduler.Ledger { return wholeMinutes{l} }), nil, 0},
 		{"H2 an event missing from the index is lost", scheduling.Mistake{NoReconciler: true}, func(r *scheduling.Trial) bool { return !forgotten(r) }, 64},
@@ -61,7 +61,7 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// find returns the first violation that a mistake causes, in a trial that a function accepts.
+// find returns the first violation that a mistake causes in a trial accepted by a function.
 func find(t *testing.T, m scheduling.Mistake, by func(*scheduling.Trial) bool, first uint64) string {
 	t.Helper()
 	for seed := range uint64(400) {
@@ -190,7 +190,7 @@ func (l endlessAttempts) Settle(ctx context.Context, partition int, ends []sched
 	return l.Ledger.Settle(ctx, partition, ends, now)
 }
 
-// stale returns from its first read of an event what was there before the last write.
+// stale returns the previous state of an event from the first read after a write.
 type stale struct {
 	scheduler.Table
 
@@ -227,7 +227,7 @@ func (t stale) Get(ctx context.Context, ids []string) ([]*schedule.Event, error)
 	return found, err
 }
 
-// twoSteps ends the lease of an event in a command of its own.
+// twoSteps ends the lease of an event in a separate command.
 type twoSteps struct {
 	scheduler.Ledger
 

@@ -338,7 +338,7 @@ func (s *simulation) refusal(e *schedule.Event) error {
 	case e.Topic == failingTopic && troubled:
 		return fmt.Errorf("%w: the topic has no leader", schedule.ErrNotPublished)
 	case e.Topic == awayTopic && troubled:
-		return fmt.Errorf("%w: nobody answers", schedule.ErrAway)
+		return fmt.Errorf("%w: the sink does not answer", schedule.ErrAway)
 	default:
 		return nil
 	}

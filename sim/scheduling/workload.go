@@ -31,7 +31,7 @@ type Setting struct {
 	Bucket     time.Duration // see scheduler.ReconcilerOptions
 	Check      time.Duration
 	Lag        time.Duration // maximum, of the table's index
-	Fetch      int           // messages that a consumer reads at once
+	Fetch      int           // messages that a consumer reads in one batch
 	Events     int
 }
 

@@ -66,7 +66,7 @@ func New(name string, seed uint64) (*Companion, error) {
 	return c, err
 }
 
-// clusterEvery: one in so many companions runs on a Redis Cluster.
+// clusterEvery is N if one in N companions runs on a Redis Cluster.
 const clusterEvery = 4
 
 func newCompanion(name string, seed uint64) (*Companion, error) {
