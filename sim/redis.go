@@ -87,7 +87,7 @@ func (sim *simulation) connect() {
 	l, ok := clientPool.Get().(*pooledClient)
 	if !ok {
 		l = &pooledClient{}
-		l.client = memory.Client(l.dial)
+		l.client = wire.Passive(l.dial)
 		l.client.AddHook(memory.Hook{
 			Send: func(ctx context.Context, cmds []redis.Cmder, perform func() error) error {
 				return l.simulation.send(ctx, cmds, perform)

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/memory"
 )
@@ -73,7 +74,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 //nolint:gochecknoglobals // compiled once for all simulations; never changes
 var engineScripts = sync.OnceValues(func() (map[string]*lua.Script, error) {
 	from := memory.New(Epoch())
-	client := memory.Client(from.Dial)
+	client := wire.Passive(from.Dial)
 	for _, script := range scripts.All() {
 		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // loading does not block
 			return nil, fmt.Errorf("load the scripts: %w", err)

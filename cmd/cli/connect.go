@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/decide"
@@ -116,7 +115,7 @@ func (t *Target) RunAt(run func(ctx context.Context, r *Remote, now time.Time, a
 
 // Dial connects to the Redis at an address. Its errors have exit codes.
 func Dial(ctx context.Context, address string) (wire.Redis, error) {
-	Silence()
+	wire.Silence()
 	rdb, err := store.Dial(ctx, address)
 	switch {
 	case errors.Is(err, store.ErrUnreachable):
@@ -136,10 +135,6 @@ func Pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// Silence keeps go-redis from logging to stderr. Its errors are returned and reported
-// anyway.
-func Silence() { redis.SetLogger(QuietLogger{}) }
 
 // defaultRedis is the address of Redis if none is selected.
 const defaultRedis = "redis://127.0.0.1:6379"
@@ -318,12 +313,6 @@ const devPatience = 10 * time.Second
 
 // DefaultTenant is the tenant of a run that names none.
 const DefaultTenant = "default"
-
-// QuietLogger is a logger for go-redis that discards everything.
-type QuietLogger struct{}
-
-// Printf implements the logger interface of go-redis.
-func (QuietLogger) Printf(context.Context, string, ...any) {}
 
 // BadID marks errors about a malformed id as misuse.
 func BadID(err error) error {

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
@@ -66,7 +67,7 @@ func (r *Runner) played(ctx context.Context, cfg sim.Config) (result *sim.Result
 	opts := PlaybackOptions(cfg)
 	opts.Place, opts.Still = "a run of "+r.source.Name, "this is a run inside this process: nothing can be changed"
 	opts.Record = func(file string) error { return saveRecording(file, recorded.Bytes()) }
-	cli.Silence() // logs would overwrite the screen
+	wire.Silence() // logs would overwrite the screen
 	s := &playedRun{playback: playback.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // NewBenchCommand returns the command flunq bench.
@@ -99,7 +100,7 @@ func scenarioNames() (names []string) {
 }
 
 func (b *bencher) run(ctx context.Context) error {
-	cli.Silence()
+	wire.Silence()
 	services, err := b.services()
 	if err != nil {
 		return err

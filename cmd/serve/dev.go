@@ -93,7 +93,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
 }
 
 func (d *developer) run(ctx context.Context, args []string) error {
-	cli.Silence()
+	wire.Silence()
 	opts, log, err := d.options(ctx)
 	if err != nil {
 		return err

@@ -262,17 +262,16 @@ func retry(ctx context.Context, away func(error) bool, waits func(error), try fu
 
 // warnOfAddress logs a warning if others can read the connection.
 func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Remote) {
-	client, ok := r.Redis.(*redis.Client)
+	to, ok := wire.EndpointOf(r.Redis)
 	if !ok {
 		return
 	}
-	opts := client.Options()
-	host, _, _ := net.SplitHostPort(opts.Addr) // a Sentinel client has no address
-	local := host == "" || loopback(host) || opts.Network == "unix"
+	host, _, _ := net.SplitHostPort(to.Address) // "" of a Sentinel client
+	local := host == "" || loopback(host) || to.Network == "unix"
 	switch {
-	case opts.TLSConfig != nil && opts.TLSConfig.InsecureSkipVerify:
+	case to.TLS != nil && to.TLS.InsecureSkipVerify:
 		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): anyone in between can read and change all data")
-	case opts.TLSConfig == nil && !local:
+	case to.TLS == nil && !local:
 		log.WarnContext(ctx, "the connection to Redis leaves this machine unencrypted: use rediss://", "host", host)
 	}
 }

@@ -48,7 +48,7 @@ func servers() map[string]func(t *testing.T) redisServer {
 			server := memory.New(time.Date(2030, 1, 2, 3, 4, 5, 678_900_000, time.UTC))
 			t.Cleanup(server.Close)
 			return redisServer{connect: func() *wire.Client {
-				client := memory.Client(server.Dial)
+				client := wire.Passive(server.Dial)
 				t.Cleanup(func() { _ = client.Close() })
 				return wire.NewClient(client, nil)
 			}, advance: func(d time.Duration) { server.SetTime(server.Now().Add(d)) }}

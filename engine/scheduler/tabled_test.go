@@ -30,7 +30,7 @@ func inMemory(t *testing.T) redisServer {
 	server := memory.New(time.Date(2040, 1, 2, 3, 4, 5, 678_900_000, time.UTC))
 	t.Cleanup(server.Close)
 	connect := func() *wire.Client {
-		client := memory.Client(server.Dial)
+		client := wire.Passive(server.Dial)
 		t.Cleanup(func() { _ = client.Close() })
 		return wire.NewClient(client, nil)
 	}

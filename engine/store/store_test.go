@@ -91,7 +91,7 @@ func TestStore(t *testing.T) {
 				t.Parallel()
 				server := memory.New(time.Now())
 				server.Cluster = true
-				rdb, renaming := memory.Client(server.Dial), memory.Client(server.Dial)
+				rdb, renaming := wire.Passive(server.Dial), wire.Passive(server.Dial)
 				t.Cleanup(func() { _, _ = rdb.Close(), renaming.Close() })
 				renaming.AddHook(redistest.Renaming(clusterName))
 				w := newEnvironment(t, rdb, nil, store.Options{Cluster: true})

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -32,7 +30,7 @@ type clustered struct {
 // clusteredOn runs the services in this process, for all tenants.
 func clusteredOn(t *testing.T, address string, replicas int) *clustered {
 	t.Helper()
-	redis.SetLogger(silent{})
+	wire.Silence()
 	dial := func() wire.Redis {
 		rdb, err := store.Dial(t.Context(), address)
 		if err != nil {

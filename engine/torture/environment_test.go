@@ -53,7 +53,7 @@ func begin(t *testing.T, settings ...string) *environment {
 	if !*full {
 		t.Parallel()
 	}
-	redis.SetLogger(silent{})
+	wire.Silence()
 	w := &environment{t: t, seed: *seed, server: redistest.Serve(t, settings...), defs: map[string]*decide.Env{}}
 	if w.seed == 0 {
 		w.seed = uint64(time.Now().UnixNano() % 1_000_000)

@@ -17,12 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/delivery"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 var (
@@ -73,7 +72,7 @@ func (r role) options() engine.Options {
 // play runs a process until SIGTERM, or until its parent ends.
 func play(text string) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	redis.SetLogger(silent{})
+	wire.Silence()
 	var r role
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		log.Error("role", "err", err)
@@ -130,12 +129,6 @@ func unneeded(a delivery.Activity) {
 }
 
 const sweptCode = 7
-
-// silent is a log for go-redis that discards everything.
-type silent struct{}
-
-// Printf implements go-redis' logger.
-func (silent) Printf(context.Context, string, ...any) {}
 
 // The headers that a process adds to its calls.
 const (

@@ -12,7 +12,6 @@ import (
 
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/wire"
-	"flunq.io/flunq/sim/memory"
 	"flunq.io/flunq/sim/mini"
 	"flunq.io/flunq/sim/resp"
 )
@@ -151,7 +150,7 @@ func TestLuaLikeRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	onMini := memory.Client(func() net.Conn { return resp.NewConn(m.Execute) })
+	onMini := wire.Passive(func() net.Conn { return resp.NewConn(m.Execute) })
 	defer onMini.Close()
 	for script := range strings.Lines(luaCases) {
 		script = strings.TrimSpace(script)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -15,7 +16,7 @@ func TestScanPageByPage(t *testing.T) {
 	t.Parallel()
 	s := memory.New(time.Unix(0, 0))
 	s.Page = 3
-	rdb := memory.Client(s.Dial)
+	rdb := wire.Passive(s.Dial)
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)

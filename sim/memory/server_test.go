@@ -26,7 +26,7 @@ func openMemory(tb testing.TB) (*memory.Server, wire.Redis) {
 	tb.Helper()
 	m := memory.New(memoryStart)
 	tb.Cleanup(m.Close)
-	client := memory.Client(m.Dial)
+	client := wire.Passive(m.Dial)
 	tb.Cleanup(func() { _ = client.Close() })
 	return m, client
 }

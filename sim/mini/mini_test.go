@@ -45,7 +45,7 @@ func connect(t *testing.T, m *mini.Server, opts redis.Options) *redis.Client {
 // within returns a client whose commands are executed on the goroutine of the caller.
 func within(t *testing.T, m *mini.Server) wire.Redis {
 	t.Helper()
-	client := memory.Client(func() net.Conn { return resp.NewConn(m.Execute) })
+	client := wire.Passive(func() net.Conn { return resp.NewConn(m.Execute) })
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

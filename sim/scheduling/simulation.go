@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/broker"
 	"flunq.io/flunq/sim/memory"
@@ -24,7 +25,7 @@ type simulation struct {
 	setting Setting
 	now     time.Time // of Redis and of every timer
 	redis   *memory.Server
-	client  *redis.Client
+	client  wire.Redis
 	table   *table.Table // nil: Redis keeps the records
 	broker  *broker.Broker
 
@@ -64,7 +65,7 @@ func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation 
 	}
 	s.redis.Tamper = mistake.Script
 	s.redis.Added = s.added
-	s.client = memory.Client(s.redis.Dial)
+	s.client = wire.Passive(s.redis.Dial)
 	s.client.AddHook(memory.Hook{Send: s.performed, Before: func(redis.Cmder) error { return nil }, Answer: s.redis.Answer})
 	if plan.Bridge {
 		s.openBridging()

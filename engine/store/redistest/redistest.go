@@ -171,12 +171,12 @@ func connect(t testing.TB, opts *redis.Options) wire.Redis {
 	return client
 }
 
-// AddrOf returns the host and port that a *redis.Client is connected to.
+// AddrOf returns the host and port that a client of one Redis is connected to.
 func AddrOf(t testing.TB, rdb wire.Redis) string {
 	t.Helper()
-	client, ok := rdb.(*redis.Client)
+	to, ok := wire.EndpointOf(rdb)
 	if !ok {
 		t.Fatalf("%T has no address", rdb)
 	}
-	return client.Options().Addr
+	return to.Address
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,7 +20,7 @@ import (
 // connection to each master: a key that was read over it is reported once, when it is next written.
 // A busy key costs nothing, because it is not watched again until a reader has found it empty.
 type Bell struct {
-	client *redis.ClusterClient
+	nodeOf func(ctx context.Context, key string) (node, error)
 
 	mu      sync.Mutex
 	watched map[string]watchedKey
@@ -60,10 +61,26 @@ const (
 )
 
 func newBell(client *redis.ClusterClient) *Bell {
-	return &Bell{client: client, watched: map[string]watchedKey{}, lines: map[string]*line{}, rung: make(chan struct{})}
+	nodeOf := func(ctx context.Context, key string) (node, error) {
+		master, err := client.MasterForKey(ctx, key)
+		if err != nil {
+			return node{}, err //nolint:wrapcheck // the caller goes without
+		}
+		opts := master.Options()
+		return node{opts.Addr, opts.Username, opts.Password, opts.Dialer}, nil
+	}
+	return &Bell{nodeOf: nodeOf, watched: map[string]watchedKey{}, lines: map[string]*line{}, rung: make(chan struct{})}
+}
+
+// node says how to connect to a master.
+type node struct {
+	address, user, password string
+	dial                    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // BellOf returns the bell of a client of a cluster; nil if rdb is a single Redis.
+//
+//go:noinline
 func BellOf(rdb Redis) *Bell {
 	if c := asCluster(rdb); c != nil {
 		return c.bell
@@ -116,17 +133,18 @@ func (b *Bell) Rung() <-chan struct{} {
 // Watch watches keys. Anything written after it returns is reported. A key that cannot be watched
 // keeps the stamp 0.
 func (b *Bell) Watch(ctx context.Context, keys []string) {
-	byNode := map[*redis.Client][]string{}
+	nodes, keysOf := map[string]node{}, map[string][]string{}
 	for _, key := range keys {
-		if node, err := b.client.MasterForKey(ctx, key); err == nil {
-			byNode[node] = append(byNode[node], key)
+		if n, err := b.nodeOf(ctx, key); err == nil {
+			nodes[n.address] = n
+			keysOf[n.address] = append(keysOf[n.address], key)
 		}
 	}
 	var all sync.WaitGroup
-	for node, keys := range byNode {
+	for address, n := range nodes {
 		all.Go(func() {
-			if l := b.line(ctx, node); l != nil {
-				l.watch(keys)
+			if l := b.line(ctx, n); l != nil {
+				l.watch(keysOf[address])
 			}
 		})
 	}
@@ -134,15 +152,14 @@ func (b *Bell) Watch(ctx context.Context, keys []string) {
 }
 
 // line returns the connection to a node, or nil if there is none at the moment.
-func (b *Bell) line(ctx context.Context, node *redis.Client) *line {
-	address := node.Options().Addr
+func (b *Bell) line(ctx context.Context, n node) *line {
 	b.mu.Lock()
-	l, refused := b.lines[address], b.closed || time.Since(b.failed) < lineRetry
+	l, refused := b.lines[n.address], b.closed || time.Since(b.failed) < lineRetry
 	b.mu.Unlock()
 	if l != nil || refused {
 		return l
 	}
-	l, err := connectLine(ctx, node.Options())
+	l, err := connectLine(ctx, n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
@@ -151,31 +168,27 @@ func (b *Bell) line(ctx context.Context, node *redis.Client) *line {
 		}
 		return nil
 	}
-	if other := b.lines[address]; other != nil || b.closed {
+	if other := b.lines[n.address]; other != nil || b.closed {
 		_ = l.conn.Close()
 		return other
 	}
-	b.lines[address] = l
-	go b.listen(address, l)
+	b.lines[n.address] = l
+	go b.listen(n.address, l)
 	return l
 }
 
 // connectLine makes a connection that uses RESP 3, with which Redis pushes reports.
-func connectLine(ctx context.Context, opts *redis.Options) (*line, error) {
+func connectLine(ctx context.Context, n node) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, lineTime)
 	defer cancel()
-	conn, err := opts.Dialer(ctx, "tcp", opts.Addr)
+	conn, err := n.dial(ctx, "tcp", n.address)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller goes without
 	}
 	l := &line{conn: conn, in: bufio.NewReader(conn)}
 	hello := []string{"hello", "3"}
-	if opts.Password != "" {
-		user := opts.Username
-		if user == "" {
-			user = "default"
-		}
-		hello = append(hello, "auth", user, opts.Password)
+	if n.password != "" {
+		hello = append(hello, "auth", cmp.Or(n.user, "default"), n.password)
 	}
 	_ = conn.SetDeadline(time.Now().Add(lineTime))
 	err = l.send(hello, []string{"client", "tracking", "on"})

@@ -4,16 +4,17 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a connection to Redis, or a pool of them. *redis.Client implements it, but this code does
-// not use that type: the compiler repeats some 1,700 functions in each package that knows
-// *redis.Client or redis.UniversalClient, which takes 2 s of CPU (Go 1.26, one atomic.Pointer to a
-// struct that has the methods of all commands).
+// Redis is a connection to Redis, or a pool of them. Code outside this package uses it instead of
+// *redis.Client: the compiler repeats some 1,700 functions in each package that refers to
+// *redis.Client, redis.UniversalClient or redis.Options, even through an inlined function, which
+// takes 2 s of CPU (Go 1.26, an atomic.Pointer to a struct that has the methods of all commands).
 type Redis interface {
 	redis.Cmdable
 
@@ -29,12 +30,44 @@ type Redis interface {
 
 // WithTimeout returns rdb with another time limit for answers, if it is a *redis.Client. It shares
 // the connections of rdb.
+//
+//go:noinline
 func WithTimeout(rdb Redis, limit time.Duration) Redis {
 	if client, ok := rdb.(*redis.Client); ok {
 		return client.WithTimeout(limit)
 	}
 	return rdb
 }
+
+// Endpoint is what the client of one Redis connects to.
+type Endpoint struct {
+	Network, Address string // as for net.Dial
+	TLS              *tls.Config
+}
+
+// EndpointOf returns the endpoint of a client. A client of a Redis Cluster has none; the address of
+// one of Sentinel names no host.
+//
+//go:noinline
+func EndpointOf(rdb Redis) (e Endpoint, ok bool) {
+	client, ok := rdb.(*redis.Client)
+	if !ok {
+		return e, false
+	}
+	opts := client.Options()
+	return Endpoint{opts.Network, opts.Addr, opts.TLSConfig}, true
+}
+
+// Silence keeps go-redis from logging to stderr. Its errors are returned anyway.
+//
+//go:noinline
+func Silence() { redis.SetLogger(silent{}) }
+
+// silent is a logger that discards everything.
+type silent struct{}
+
+// Printf discards a message.
+func (silent) Printf(context.Context, string, ...any) {}
 
 // Client is a client of Redis that reuses pipelines, argument lists and buffers.
 type Client struct {

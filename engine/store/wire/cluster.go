@@ -49,6 +49,8 @@ func asCluster(rdb Redis) *cluster {
 }
 
 // Clustered reports whether rdb is a client of a Redis Cluster.
+//
+//go:noinline
 func Clustered(rdb Redis) bool { return asCluster(rdb) != nil }
 
 // EachMaster calls do with each master of a cluster, in the order of their addresses, or with rdb

@@ -1,4 +1,4 @@
-package memory
+package wire
 
 import (
 	"context"
@@ -9,9 +9,11 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Client returns a client that does nothing on its own: it looks up no name, retries no
-// command, starts no goroutine and reads no clock. dial is the method Dial of a Server.
-func Client(dial func() net.Conn) *redis.Client {
+// Passive returns a client that does nothing on its own, for simulations: it looks up no name,
+// retries no command, starts no goroutine and reads no clock. dial makes its connections.
+//
+//go:noinline
+func Passive(dial func() net.Conn) Redis {
 	return redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379",
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return dial(), nil },
