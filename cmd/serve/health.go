@@ -24,8 +24,8 @@ func NewHealthCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "health",
 		Short: "Ask whether a 'flunq serve' is ready to work",
 		Long: `Asks a running 'flunq serve' whether its services have started and its Redis answers
-(/readyz). The exit code is 0 if it is ready and 1 otherwise, with the reason, as container
-health checks expect.`,
+and accepts writes (/readyz). The exit code is 0 if it is ready and 1 otherwise, with the
+reason, as container health checks expect.`,
 		Example: `  flunq health
   flunq health --http 10.0.0.7:8080`,
 		GroupID:           cli.GroupOperate,

@@ -245,6 +245,35 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	})
 }
 
+// writeProbe writes nothing, but its first line does not say so: Redis 7 refuses to run it whenever it
+// would refuse a write.
+const writeProbe = "#!lua\nreturn 1"
+
+// RefusedWrites returns why Redis would refuse a write at the moment, "" if it would not. It writes
+// nothing. A Redis older than 7 does not say.
+func RefusedWrites(ctx context.Context, s *Store) (reason string, err error) {
+	err = s.rdb.Eval(ctx, writeProbe, []string{s.ClockKey()}).Err()
+	if _, replied := errors.AsType[redis.Error](err); err != nil && !replied {
+		return "", Failed("ask whether it accepts writes", err)
+	}
+	switch {
+	case err == nil:
+		return "", nil
+	case redis.IsReadOnlyError(err):
+		return "it is a read-only replica", nil
+	case redis.IsOOMError(err):
+		return "its memory is full (maxmemory)", nil
+	case redis.IsNoReplicasError(err):
+		return "too few replicas are connected (min-replicas-to-write)", nil
+	case redis.IsMasterDownError(err):
+		return "it is a replica that has lost its master", nil
+	case strings.HasPrefix(err.Error(), "MISCONF "):
+		return "it cannot save its data to disk (MISCONF)", nil
+	default:
+		return "", nil // an older version does not know such a first line
+	}
+}
+
 // NoEviction says how to make Redis reject writes instead of evicting keys.
 const NoEviction = "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +
 	"where a provider runs it, set maxmemory-policy there"

@@ -12,10 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/store"
 )
 
 // Handler returns a handler for /health and /api/health/worker (the services' health),
-// /healthz (liveness), /readyz (readiness: Redis answers and the services have started) and
+// /healthz (liveness), /readyz (readiness: Redis answers and accepts writes, and the services have started) and
 // /metrics.
 func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
@@ -46,7 +47,11 @@ const patience = 2 * time.Second
 func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	if reason := unreachable(ctx, e); reason != "" {
+	reason := unreachable(ctx, e)
+	if reason == "" {
+		reason = readOnly(ctx, e)
+	}
+	if reason != "" {
 		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
 		return
 	}
@@ -55,6 +60,19 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 		return
 	}
 	answer(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// readOnly returns why Redis refuses writes, "" if it does not.
+func readOnly(ctx context.Context, e *engine.Engine) string {
+	reason, err := store.RefusedWrites(ctx, e.Store)
+	switch {
+	case err != nil:
+		return public(err)
+	case reason != "":
+		return "Redis refuses writes: " + reason
+	default:
+		return ""
+	}
 }
 
 // unreachable returns why Redis cannot be reached, or "" if it can. It returns when ctx ends, even if
