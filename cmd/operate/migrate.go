@@ -43,8 +43,8 @@ it continues as if it had used that document from the start; otherwise the first
 that does not match is shown. Results of tasks are kept, and running calls finish
 unchanged.
 
-The move is atomic and is recorded in the history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
-follows from the old document.
+The move is atomic and is recorded in the history. 'flunq migrate ID --to OLD' moves it
+back, as long as everything since then follows from the old document.
 
 Name executions, or select those of a workflow with --workflow or --to NAME:VERSION, and
 further with --status, --since, --before, --where, --label and --stuck. The exit code is 4
@@ -202,7 +202,11 @@ func (m *migration) show(row actions.Migration) error {
 		style = cli.Red
 	}
 	result := fmt.Sprintf("%-*s", len(actions.CannotBe), row.Result)
-	fmt.Fprintf(out, "%s  %s  %s -> %s\n", cli.Paint(m.sh.OutColor(), style, result), cli.Printable(row.ID), cli.Printable(cmp.Or(row.FromVersion, "?")), cli.Printable(row.ToVersion))
+	versions := ""
+	if row.FromVersion != "" { // it has begun and not ended
+		versions = "  " + row.FromVersion + " -> " + row.ToVersion
+	}
+	fmt.Fprintf(out, "%s  %s%s\n", cli.Paint(m.sh.OutColor(), style, result), cli.Printable(row.ID), cli.Printable(versions))
 	if row.Reason != "" {
 		fmt.Fprintf(out, "  %s\n", cli.OneLine(row.Reason))
 	}
