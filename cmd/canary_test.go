@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/cmd"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store/redistest"
@@ -283,8 +281,7 @@ func TestCanaries(t *testing.T) {
 	stopDev := background(t, &devLog, "dev", dir, "--port", "0", "--data", filepath.Join(data, "dev.json"), "--secrets", vault, "--log-level", "debug")
 	devURL := "redis://" + devLog.address(t, `(127\.0\.0\.1:\d+)`)
 
-	rdb, devRedis := server.Client(t), redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(devURL, "redis://")})
-	t.Cleanup(func() { devRedis.Close() })
+	rdb, devRedis := server.Client(t), redistest.Connect(t, strings.TrimPrefix(devURL, "redis://"))
 	for doc, file := range files {
 		for _, to := range []string{redisURL, devURL} {
 			if _, stderr, code := flunq(t, nil, "start", file, "--id", doc, "--redis-url", to, "--tenant", "default", "-q"); code != 0 {

@@ -125,8 +125,7 @@ func TestResetWithBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("start", file, "--id", "order-1", "--wait")
-	rdb := redis.NewClient(&redis.Options{Addr: mr.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := redistest.Connect(t, mr.Addr())
 	if err := rdb.XGroupCreate(t.Context(), "tenant:default:events", store.BridgePrefix+"test", "$").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +191,7 @@ func TestShowRequest(t *testing.T) {
 	if errs := shows("/do/0/charge waits for an executor"); !strings.Contains(errs, "no process runs the executor service") {
 		t.Errorf("stderr: %s", errs)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: mr.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := redistest.Connect(t, mr.Addr())
 	rdb.XGroupCreate(t.Context(), "tenant:default:events", store.ExecutorGroup, "0") // it may exist
 	read := &redis.XReadGroupArgs{Group: store.ExecutorGroup, Consumer: "c1", Streams: []string{"tenant:default:events", ">"}, Count: 100}
 	if err := rdb.XReadGroup(t.Context(), read).Err(); err != nil {

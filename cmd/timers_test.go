@@ -64,7 +64,8 @@ func inRedis(ts *testscript.TestScript, negated bool, args []string) {
 			words[i] = text[:len(text)-1]
 		}
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), DisableIdentity: true, MaxRetries: -1})
+	rdb, err := store.Dial(context.Background(), "redis://"+mini.Addr())
+	ts.Check(err)
 	defer func() { _ = rdb.Close() }()
 	reply, err := rdb.Do(context.Background(), words...).Result()
 	ts.Check(err)

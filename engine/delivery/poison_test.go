@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // losing calls lose as soon as Redis has recorded that a message is isolated.
@@ -36,8 +37,7 @@ func TestPoisonCandidateIsLostWhileMarked(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("another consumer has claimed it")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := redistest.Connect(t, miniredis.RunT(t).Addr())
 	rdb.AddHook(losing{func() { cancel(lost) }})
 	opts := delivery.Defaults("executor", store.ExecutorGroup)
 	opts.Consumer, opts.Tenants = "e1", delivery.NewTenantSet(tenant)

@@ -60,7 +60,7 @@ func TestGroupCommit(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) wire.Redis{
 		"miniredis": func(t *testing.T) wire.Redis {
 			t.Helper()
-			return redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), MaxRetries: -1, DisableIdentity: true})
+			return redistest.Connect(t, miniredis.RunT(t).Addr())
 		},
 		"redis": func(t *testing.T) wire.Redis { t.Helper(); return redistest.Start(t) },
 	} {
@@ -136,8 +136,7 @@ func TestSendAgain(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
 	mini.SetTime(time.Unix(100, 0))
-	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, DisableIdentity: true})
-	t.Cleanup(func() { rdb.Close() })
+	rdb := redistest.Connect(t, mini.Addr())
 	st := store.New(rdb, store.Options{})
 	check(t, stream.New(st).Groups(t.Context(), "a"))
 	check(t, st.Publish(t.Context(), event.Event{ID: "q", Source: "/test", Type: event.TaskRequested, Tenant: "a"}))

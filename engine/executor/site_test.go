@@ -42,9 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb wire.Redis)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), MaxRetries: -1, DisableIdentity: true})
-		t.Cleanup(func() { rdb.Close() })
-		test(t, rdb)
+		test(t, redistest.Connect(t, miniredis.RunT(t).Addr()))
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

@@ -68,7 +68,7 @@ func BenchmarkCommit(b *testing.B) {
 
 func startMini(tb testing.TB) wire.Redis {
 	tb.Helper()
-	return redis.NewClient(&redis.Options{Addr: miniredis.RunT(tb).Addr()})
+	return redistest.Connect(tb, miniredis.RunT(tb).Addr())
 }
 
 // delivered returns a message for a commit.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
@@ -22,7 +21,7 @@ func inboxOf(t *testing.T, tenants ...string) *Inbox {
 	t.Helper()
 	opts := delivery.Defaults("worker", store.WorkerGroup)
 	opts.Consumer, opts.Tenants, opts.Batch = "p", delivery.NewTenantSet(tenants...), 8
-	rdb := redis.NewClient(&redis.Options{MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	rdb := redistest.Connect(t, "localhost:6379")
 	b, err := NewInbox(store.New(rdb, store.Options{}), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -158,6 +158,12 @@ func freeAddr(t testing.TB) string {
 	return listener.Addr().String()
 }
 
+// Connect returns a client of the Redis at a host and port, which is closed with t.
+func Connect(t testing.TB, addr string) wire.Redis {
+	t.Helper()
+	return connect(t, &redis.Options{Addr: addr})
+}
+
 // connect returns a patient client that sends no commands by itself. It is closed with t.
 func connect(t testing.TB, opts *redis.Options) wire.Redis {
 	t.Helper()
