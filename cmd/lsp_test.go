@@ -71,6 +71,20 @@ local function run()
   local format = vim.lsp.buf.format or vim.lsp.buf.formatting_sync -- before neovim 0.8
   format()
   say('formatted', table.concat(vim.api.nvim_buf_get_lines(0, 4, 7, false), '|'))
+
+  vim.o.hidden = true -- the workflow stays unsaved
+  vim.cmd('edit order.test.yaml')
+  vim.api.nvim_buf_set_lines(0, 0, -1, false, {'workflow: order.yaml', 'tests:', '  - name: ships', '    expect: {tasks: [shipped]}'})
+  local test, unknown = vim.api.nvim_get_current_buf(), nil
+  vim.wait(20000, function()
+    local first = vim.diagnostic.get(test)[1] or {message = ''}
+    unknown = first.message:match('^no task %S+')
+    return unknown
+  end, 20)
+  say('test', unknown or 'no mistake')
+  vim.cmd('buffer order.yaml')
+  vim.api.nvim_buf_set_lines(0, -1, -1, false, {'  - shipped: {set: {n: 1}}'})
+  if not vim.wait(20000, function() return #vim.diagnostic.get(test) == 0 end, 20) then error('the test was not checked again') end
   vim.fn.writefile(out, 'out')
 end
 local ok, err = pcall(run)
@@ -101,6 +115,7 @@ symbol: packed wait
 error: 13 unknown key "zork" in task "packed"
 did you mean "fork"?
 formatted:   - pay:|      call: http|      with:
+test: no task "shipped"
 `
 
 // Neovim with the configuration of the help shows mistakes, completes, explains, goes to

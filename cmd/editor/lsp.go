@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -147,15 +149,15 @@ func (s *server) handle(m message) error {
 	switch m.Method {
 	case "textDocument/didOpen":
 		s.texts[uri] = p.TextDocument.Text
-		return s.diagnose(uri)
+		return s.diagnoseAll(uri)
 	case "textDocument/didChange":
 		if n := len(p.ContentChanges); n > 0 {
 			s.texts[uri] = p.ContentChanges[n-1].Text
 		}
-		return s.diagnose(uri)
+		return s.diagnoseAll(uri)
 	case "textDocument/didClose":
 		delete(s.texts, uri)
-		return s.notify("textDocument/publishDiagnostics", map[string]any{"uri": uri, "diagnostics": []any{}})
+		return errors.Join(s.notify("textDocument/publishDiagnostics", map[string]any{"uri": uri, "diagnostics": []any{}}), s.diagnoseTests(uri))
 	}
 	if m.ID == nil || m.Method == "" {
 		return nil // a notification that does not matter, or a response
@@ -239,6 +241,26 @@ type diagnostic struct {
 	Message  string    `json:"message"`
 }
 
+// diagnoseAll sends the editor the diagnostics of a changed file, and of the open tests that may use it.
+func (s *server) diagnoseAll(uri string) error {
+	return errors.Join(s.diagnose(uri), s.diagnoseTests(uri))
+}
+
+// diagnoseTests sends the editor the diagnostics of the open tests beside a changed workflow or mocks.
+func (s *server) diagnoseTests(changed string) error {
+	if kindOf(pathOf(changed)) == "test" {
+		return nil
+	}
+	for _, uri := range slices.Sorted(maps.Keys(s.texts)) {
+		if kindOf(pathOf(uri)) == "test" {
+			if err := s.diagnose(uri); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // diagnose sends the editor the diagnostics of an open file.
 func (s *server) diagnose(uri string) error {
 	text := s.texts[uri]
@@ -263,17 +285,22 @@ func (s *server) check(kind, file string, text []byte) ([]yaml.Mistake, []yaml.W
 		_, err := mock.Parse(file, text)
 		return mistakesIn(file, err), nil
 	case "test":
-		_, _, err := spec.NewLoader(func(name string) ([]byte, error) {
-			if name == file {
-				return text, nil
-			}
-			return os.ReadFile(name)
-		}).Load(file)
+		_, _, err := spec.NewLoader(s.readFile).Load(file)
 		return mistakesIn(file, err), nil
 	default:
 		warnings, err := Lint(file, text, false)
 		return mistakesIn(file, err), warnings
 	}
+}
+
+// readFile reads a file as the editor shows it, or from disk if it is not open.
+func (s *server) readFile(name string) ([]byte, error) {
+	for uri, text := range s.texts {
+		if filepath.Clean(pathOf(uri)) == filepath.Clean(name) {
+			return []byte(text), nil
+		}
+	}
+	return os.ReadFile(name)
 }
 
 // mistakesIn returns the mistakes of one file in an error about several.
