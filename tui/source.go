@@ -112,7 +112,7 @@ type Service struct {
 	Alive, Busy  int
 	Lag, Pending int64
 	Workers      []Worker
-	Note         string // a problem, such as a group that has not read yet
+	Note         string // a problem, such as a stream that could not be read, or a group that has not read yet
 }
 
 // Worker is one instance of a service.

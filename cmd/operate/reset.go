@@ -65,7 +65,7 @@ old history. Labels are kept.
 ` + batchHelp + `
 
 Without --status, only faulted executions are selected. An execution that never began TASK
-counts as one that cannot be changed. When several are selected or named, the id of each new
+counts as one that cannot be changed. Unless one ID is named, the id of each new
 execution is derived from the old id, the task and the document, so repeating the command
 resets no execution twice.`,
 		Example: `  flunq reset order-7 --to charge --dry-run
@@ -256,7 +256,7 @@ func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Re
 			case store.Temporary(err):
 				failure = err
 			case errors.Is(err, store.ErrExists):
-				row.ID, row.Reason = out.ID, "it was reset before, as "+out.ID
+				row.ID, row.Reason = out.ID, "it was already reset, as "+out.ID
 				before = append(before, x.ID)
 				continue
 			case err != nil:
@@ -274,7 +274,7 @@ func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Re
 		failure = m.hint(ctx, r)
 	}
 	if len(before) > 0 {
-		m.sh.Hint("reset before: %s", cli.Printable(cli.ShortList(before)))
+		m.sh.Hint("already reset: %s", cli.Printable(cli.ShortList(before)))
 	}
 	if len(rows) > 1 {
 		verb := "reset"

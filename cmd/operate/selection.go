@@ -127,10 +127,11 @@ func (s *selection) check() (err error) {
 	if s.stuck && len(s.possible()) == 0 {
 		return cli.Misusef("--stuck finds executions that are %s; this command needs %s", cli.OneOf(stuckStatuses()), cli.OneOf(s.allowed))
 	}
-	for flag, given := range map[string]string{"since": s.since, "before": s.before} {
-		if _, err := sinceFlag(flag, given, time.Time{}); err != nil {
-			return err
-		}
+	if _, err := sinceFlag("since", s.since, time.Time{}); err != nil {
+		return err
+	}
+	if _, err := sinceFlag("before", s.before, time.Time{}); err != nil {
+		return err
 	}
 	if name, version, versioned := strings.Cut(s.workflow, ":"); versioned && (name == "" || version == "") {
 		return cli.Misusef("--workflow %q: want NAME or NAME:VERSION", s.workflow)
@@ -438,7 +439,7 @@ func (s *selection) hint(ctx context.Context, sh *cli.Shell, r *cli.Remote, sele
 	if selected > 0 || m.examined == 0 || sh.Quiet {
 		return nil
 	}
-	sh.Hint("--where is true for none of %s", history.Count(m.examined, "examined execution"))
+	sh.Hint("--where is true for none of them (%s examined)", history.Count(m.examined, "execution"))
 	if len(m.unseen) == 0 {
 		return nil
 	}
@@ -454,7 +455,7 @@ func (s *selection) hint(ctx context.Context, sh *cli.Shell, r *cli.Remote, sele
 		if path := m.paths[spelling.Word(name, slices.Sorted(maps.Keys(m.paths)))]; path != "" {
 			meant = "; did you mean " + path + "?"
 		}
-		sh.Hint("none of them has a member .%s%s", name, cli.Printable(meant))
+		sh.Hint("no examined execution has a member .%s%s", name, cli.Printable(meant))
 	}
 	return nil
 }

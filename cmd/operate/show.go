@@ -65,7 +65,7 @@ type executionPage struct {
 
 	source     cli.Document
 	restorable bool // 'flunq timers restore' can repair it
-	unserved   bool // no executor has read the request of a task
+	unserved   bool // a request waits for an executor
 	settings   cli.Settings
 }
 

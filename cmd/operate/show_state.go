@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -126,16 +128,29 @@ func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store
 	if err != nil {
 		return nil, err
 	}
+	running, now, err := processes.In(r.Store).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease := time.Duration(0) // the shortest of the executors that run: any of them claims after its own
+	for i := range running {
+		if e := &running[i]; e.Alive(now) && e.LeaseMS > 0 && e.Runs("executor", x.Tenant) {
+			own := time.Duration(e.LeaseMS) * time.Millisecond
+			lease = min(cmp.Or(lease, own), own)
+		}
+	}
+	lease = cmp.Or(lease, p.settings.Lease)
 	out := map[string]string{}
 	for _, n := range state.Open() {
 		task := n.Run.String()
 		taken, read := found.Taken[task]
 		switch {
-		case read && taken.Idle < p.settings.Lease:
+		case read && taken.Idle < lease:
 			out[task] = "was taken by the consumer " + taken.Consumer + " and has no result yet"
 		case read && taken.Idle < stream.ReleasedIdle:
-			out[task] = fmt.Sprintf("was taken by the consumer %s, which has been silent for %s; another one will claim it",
+			out[task] = fmt.Sprintf("was taken by the consumer %s, which has been silent for %s; any other one may claim it",
 				taken.Consumer, history.Duration(taken.Idle.Round(time.Second)))
+			p.unserved = true
 		case read, found.Unread[task], n.StartedAt.After(found.Delivered.Add(time.Millisecond)):
 			out[task] = "waits for an executor"
 			if found.Lag > 1 {
