@@ -53,7 +53,7 @@ func (w *Worker) Step(ctx context.Context) (time.Duration, error) {
 // claim claims due events of the partition, then lets other instances have the partition.
 func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	w.waiting = false
-	began := w.clock.now()
+	began := w.clock.local()
 	claimed, err := w.ledger.Claim(ctx, schedule.Claim{
 		Partition: w.partition, Most: w.opts.Batch, Owner: w.opts.Process, Lease: w.opts.Retry.Lease,
 	})
@@ -69,7 +69,7 @@ func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	w.queue.give(w.partition, next)
 	for i := range claimed.Fired {
 		e := &claimed.Fired[i]
-		w.opts.observe(Activity{Event: e, Partition: w.partition, End: e.Status, Lateness: claimed.Now.Sub(e.Due), Took: w.clock.now().Sub(began)})
+		w.opts.observe(Activity{Event: e, Partition: w.partition, End: e.Status, Lateness: claimed.Now.Sub(e.Due), Took: w.clock.local().Sub(began)})
 	}
 	return claimed, nil
 }
@@ -82,11 +82,16 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 	if len(claimed.Events) == 0 {
 		return published, nil
 	}
-	began := w.clock.now()
+	at := w.clock.now()
+	if at.Before(claimed.Now) { // a slow reply to another worker has set the clock back since the claim
+		at = claimed.Now
+	}
+	began := w.clock.local()
 	w.publishing.Add(1)
 	errs := w.sink.Publish(ctx, claimed.Events)
 	w.publishing.Add(-1)
-	now := w.clock.now()
+	took := w.clock.local().Sub(began)
+	now := at.Add(took)
 	ends := make([]schedule.Settled, 0, len(claimed.Events))
 	for i := range claimed.Events {
 		if errors.Is(errs[i], schedule.ErrAway) {
@@ -99,13 +104,13 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 			published++
 		}
 	}
-	took, err := w.settle(ctx, ends, now)
+	recorded, err := w.settle(ctx, ends, now)
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
-		a := Activity{Event: e, Partition: w.partition, Err: errs[i], Lateness: began.Sub(e.Due), Took: now.Sub(began)}
+		a := Activity{Event: e, Partition: w.partition, Err: errs[i], Lateness: at.Sub(e.Due), Took: took}
 		if len(ends) > 0 && ends[0].ID == e.ID { // otherwise the outcome is unknown
-			a.End, a.Lost = ends[0].Status, err != nil || !took[0]
-			ends, took = ends[1:], took[min(1, len(took)):]
+			a.End, a.Lost = ends[0].Status, err != nil || !recorded[0]
+			ends, recorded = ends[1:], recorded[min(1, len(recorded)):]
 		}
 		w.opts.observe(a)
 	}
