@@ -24,7 +24,7 @@ for i = 1, (#ARGV - 1) / 2 do
   local known = has(P, due, id)
   for at = 2 + (i - 1) * n, 1 + i * n do known = known or has(KEYS[at], due, id) end
   if not known then
-    insert(P, due, id)
+    insert(P, {due, id})
     added = added + 1
   end
 end

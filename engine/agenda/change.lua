@@ -29,7 +29,7 @@ if expiry == '' then
 else
   redis.call('SET', key, changed, 'PXAT', expiry)
 end
-if to ~= '' then insert(P, to, id) end
+if to ~= '' then insert(P, {to, id}) end
 if redis.call('HEXISTS', partitions, 'former:' .. former) == 1 then
   redis.call('HSET', partitions, 'former:' .. former, now)
 end

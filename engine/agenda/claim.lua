@@ -24,7 +24,7 @@ local expiry = string.format('%.0f', now + ARGV[4])
 local attributes = {unpack(ARGV, 5)}
 local claimed = string.format(',"owner":%s,"lease":%s,"updated":%s', owner, ends, now)
 local published = string.format(',"updated":%s,"published":%s}\n', now, now)
-local out, leases, fired = {}, {}, {}
+local out, records, leases, fired = {}, {}, {}, {}
 
 -- fire publishes an event and returns true, or returns false if it must be claimed.
 local function fire(id, key, content, version, attempts, failures, next)
@@ -38,9 +38,7 @@ local function fire(id, key, content, version, attempts, failures, next)
 end
 
 -- claim returns 'claimed' or 'published', or nil if the id has no open event.
-local function claim(id)
-  local key = P .. ':event:' .. text_of(id)
-  local record = redis.call('GET', key)
+local function claim(id, key, record)
   if not record then return nil end
   local status, version, attempts, failures, content = state_of(record)
   if status ~= 'SCHEDULED' and status ~= 'FIRING' then return nil end
@@ -56,16 +54,34 @@ local function claim(id)
   if streams and fire(id, key, record, version, attempts, failures, next) then return 'published' end
   record = string.format('{"status":"FIRING","version":%d,"attempts":%d,"failures":%d', version + 1, attempts, failures) ..
     claimed .. rest .. '}\n' .. record
-  redis.call('SET', key, record)
+  records[#records + 1], records[#records + 2] = key, record
   out[#out + 1], out[#out + 2] = id, record
   leases[#leases + 1], leases[#leases + 2] = ends, id
   return 'claimed'
 end
 
-local ended = take_ended(P, now, most)
-for _, id in ipairs(ended) do
-  if claim(id) ~= 'claimed' then redis.call('ZREM', P .. ':processing', id) end
+-- claim_all claims ids. It returns how many have an open event, and the ids that are not claimed.
+local function claim_all(ids)
+  local keys, others = {}, {}
+  for i, id in ipairs(ids) do keys[i] = P .. ':event:' .. text_of(id) end
+  local open = 0
+  for i, record in ipairs(redis.call('MGET', unpack(keys))) do
+    local what = claim(ids[i], keys[i], record)
+    if what then open = open + 1 end
+    if what ~= 'claimed' then others[#others + 1] = ids[i] end
+  end
+  return open, others
 end
-take_due(P, now, most - #out / 2 - #fired / 5, claim)
-if #leases > 0 then redis.call('ZADD', P .. ':processing', unpack(leases)) end
+
+local ended = take_ended(P, now, most)
+if #ended > 0 then
+  local open, others = claim_all(ended)
+  most = most - open
+  if #others > 0 then redis.call('ZREM', P .. ':processing', unpack(others)) end
+end
+take_due(P, now, most, claim_all)
+if #leases > 0 then
+  redis.call('MSET', unpack(records))
+  redis.call('ZADD', P .. ':processing', unpack(leases))
+end
 return {now, next_due(P), out, fired}

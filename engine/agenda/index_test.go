@@ -279,3 +279,77 @@ func TestWhole(t *testing.T) {
 		want(true)
 	})
 }
+
+// eventAt returns an event that is due at a time and was just created.
+func eventAt(id string, due time.Time) schedule.Event {
+	return schedule.Event{
+		ID: id, Content: schedule.Content{Due: due, Topic: "t"}, Status: schedule.Scheduled, Version: 1,
+		Next: due, Created: due, Updated: due,
+	}
+}
+
+// Events that are stored together are indexed as if they were stored one by one: in sound leaves, and
+// of several with the same id only the first.
+func TestPlaceTogether(t *testing.T) {
+	onServers(t, func(t *testing.T, server redisServer) {
+		ctx, rdb := t.Context(), server.connect()
+		ledger := agenda.NewLedger(rdb, agenda.Defaults())
+		if err := ledger.SetPartitions(ctx, 0, 2); err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		begin := time.UnixMilli(2_000_000_000_000)
+		stored := [2]map[string]int64{{}, {}}
+		for range 60 {
+			events := make([]schedule.Event, 1+r.IntN(200))
+			spread := []int64{1, 20, 1000, 100_000}[r.IntN(4)]
+			from := r.Int64N(100_000)
+			for i := range events {
+				due := begin.Add(time.Duration(from+r.Int64N(spread)) * time.Millisecond)
+				events[i] = eventAt(uuid(r.IntN(5000)), due)
+			}
+			placed, err := ledger.Place(ctx, events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, e := range events {
+				in := stored[schedule.Partition(e.ID, 2)]
+				at, exists := in[e.ID]
+				if !exists {
+					at = e.Due.UnixMilli()
+					in[e.ID] = at
+				}
+				if placed[i].Created == exists || placed[i].Event.ID != e.ID || placed[i].Event.Due.UnixMilli() != at {
+					t.Fatalf("%s, due %s: placed %+v, want it due at %d, created %v", e.ID, e.Due, placed[i], at, !exists)
+				}
+			}
+		}
+		for p, want := range stored {
+			if got := readPending(t, rdb, p).scheduled; !maps.Equal(got, want) {
+				t.Errorf("partition %d holds %d ids, want %d, or at other times", p, len(got), len(want))
+			}
+		}
+	})
+}
+
+// Where times ascend, leaves stay full.
+func TestAscending(t *testing.T) {
+	onServers(t, func(t *testing.T, server redisServer) {
+		rdb := server.connect()
+		ledger := agenda.NewLedger(rdb, agenda.Defaults())
+		if err := ledger.SetPartitions(t.Context(), 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		const n = 1000
+		due := time.UnixMilli(2_000_000_000_000)
+		for i := range n {
+			due = due.Add(time.Second)
+			if _, err := ledger.Place(t.Context(), []schedule.Event{eventAt(uuid(i), due)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := readPending(t, rdb, 0).leaves; got > n/63+1 {
+			t.Errorf("%d ids are in %d leaves", n, got)
+		}
+	})
+}

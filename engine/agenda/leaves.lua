@@ -18,7 +18,7 @@ local function leaf_of(P, due)
   return leaf, P .. ':scheduled:' .. leaf
 end
 
--- split moves the upper half of a full leaf to a new leaf.
+-- split moves all but the first half of a leaf's 64 ids or more to new leaves.
 local function split(P, leaf, key)
   local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
   local middle = redis.call('ZRANGE', key, MOST / 2, MOST / 2, 'WITHSCORES')[2]
@@ -28,9 +28,11 @@ local function split(P, leaf, key)
   if middle then
     local moved = redis.call('ZRANGEBYSCORE', key, middle, '+inf', 'WITHSCORES')
     for i = 1, #moved, 2 do moved[i], moved[i + 1] = moved[i + 1], moved[i] end
-    redis.call('ZADD', P .. ':scheduled:' .. middle, unpack(moved))
+    local upper = P .. ':scheduled:' .. middle
+    redis.call('ZADD', upper, unpack(moved))
     redis.call('ZREMRANGEBYSCORE', key, middle, '+inf')
     redis.call('ZADD', P .. ':buckets', middle, middle)
+    if #moved / 2 >= MOST then split(P, middle, upper) end
   elseif leaf ~= first then
     -- All are due in the same millisecond. Let the leaf begin there, so that ids with an earlier
     -- time go to the leaf before it, and those with a later time split off one by one.
@@ -40,15 +42,24 @@ local function split(P, leaf, key)
   end
 end
 
--- insert adds an id, or changes its time if it is already in the same leaf.
-local function insert(P, due, id)
-  local leaf, key = leaf_of(P, due)
-  if redis.call('ZADD', key, due, id) == 0 then return end
-  local size = redis.call('ZCARD', key)
-  if size == 1 then
-    redis.call('ZADD', P .. ':buckets', leaf, leaf)
-  elseif size >= MOST then
-    split(P, leaf, key)
+-- insert adds up to 64 ids, or changes their times if they are already in the same leaf. ids lists
+-- for each when it is due, and the id; the latest first, so that those of one leaf follow each
+-- other and are added together. Those that are due after a leaf that is full begin a new one:
+-- where times ascend, leaves stay full and are not split.
+local function insert(P, ids)
+  local from = 1
+  while ids[from] do
+    local leaf, key = leaf_of(P, ids[from])
+    local begins, last = tonumber(leaf), from
+    while ids[last + 2] and tonumber(ids[last + 2]) >= begins do last = last + 2 end
+    local size = redis.call('ZCARD', key)
+    if size > 0 and size + (last - from) / 2 + 1 >= MOST and
+      tonumber(redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]) < tonumber(ids[last]) then
+      leaf, key, size = ids[last], P .. ':scheduled:' .. ids[last], 0
+    end
+    if size == 0 then redis.call('ZADD', P .. ':buckets', leaf, leaf) end
+    if size + redis.call('ZADD', key, unpack(ids, from, last + 1)) >= MOST then split(P, leaf, key) end
+    from = last + 2
   end
 end
 
@@ -71,24 +82,20 @@ local function take_ended(P, now, most)
   return redis.call('ZRANGEBYSCORE', P .. ':processing', '-inf', now, 'LIMIT', 0, most)
 end
 
--- take_due removes up to most ids that are due from their leaves, the oldest first, and calls f
--- with each id and its time. It returns the number of ids for which f returned true; others do
--- not count towards most.
-local function take_due(P, now, most, f)
+-- take_due removes up to most ids that are due from their leaves, the oldest first. It calls take
+-- with the ids of each leaf; take returns how many of them count towards most.
+local function take_due(P, now, most, take)
   local taken = 0
   while taken < most do
     local leaf = redis.call('ZRANGE', P .. ':buckets', 0, 0)[1]
     if not leaf then break end
     local key = P .. ':scheduled:' .. leaf
-    local found = redis.call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - taken)
+    local found = redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, most - taken)
     if #found == 0 then break end
-    redis.call('ZREMRANGEBYRANK', key, 0, #found / 2 - 1)
+    redis.call('ZREMRANGEBYRANK', key, 0, #found - 1)
     if redis.call('EXISTS', key) == 0 then redis.call('ZREM', P .. ':buckets', leaf) end
-    for i = 1, #found, 2 do
-      if f(found[i], found[i + 1]) then taken = taken + 1 end
-    end
+    taken = taken + take(found)
   end
-  return taken
 end
 
 -- next_due returns when the next id is due or the next lease expires, or '' if the index is empty.

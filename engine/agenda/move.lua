@@ -9,6 +9,6 @@ local P = KEYS[1]
 
 for i = 1, #ARGV, 2 do
   redis.call('ZREM', P .. ':processing', ARGV[i])
-  insert(P, ARGV[i + 1], ARGV[i])
+  insert(P, {ARGV[i + 1], ARGV[i]})
 end
 return #ARGV / 2

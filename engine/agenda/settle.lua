@@ -13,10 +13,9 @@
 local P, now, expiry = KEYS[1], ARGV[1], ARGV[2]
 
 local out, gone = {}, {}
-for i = 1, #KEYS - 1 do
+for i, record in ipairs(redis.call('MGET', unpack(KEYS, 2))) do
   local key = KEYS[i + 1]
   local id, claimed, new, next, line = unpack(ARGV, 5 * i - 2, 5 * i + 2)
-  local record = redis.call('GET', key)
   local status, version, _, _, content
   if record then status, version, _, _, content = state_of(record) end
   out[i] = 0
@@ -33,7 +32,7 @@ for i = 1, #KEYS - 1 do
     else
       gone[#gone + 1] = id
     end
-    if new == 'SCHEDULED' then insert(P, next, id) end
+    if new == 'SCHEDULED' then insert(P, {next, id}) end
     if new == 'DEAD' then redis.call('ZADD', P .. ':dlq', now, id) end
   end
 end

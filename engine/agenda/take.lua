@@ -11,9 +11,9 @@ local P, most, lease = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = clock()
 local ids, args = take_ended(P, now, most), {}
-take_due(P, now, most - #ids, function(id)
-  ids[#ids + 1] = id
-  return true
+take_due(P, now, most - #ids, function(found)
+  for _, id in ipairs(found) do ids[#ids + 1] = id end
+  return #found
 end)
 local ends = string.format('%.0f', now + lease)
 for i, id in ipairs(ids) do args[2 * i - 1], args[2 * i] = ends, id end

@@ -100,7 +100,7 @@ func New(ctx context.Context, opts Options) (*Table, error) {
 	return &Table{dynamo, opts, cmp.Or(opts.Endpoint, cfg.Region)}, nil
 }
 
-// retryer repeats only requests that DynamoDB refused because of throttling. The caller must
+// retryer repeats only writes that DynamoDB refused because of throttling. The caller must
 // repeat all others itself: if the reply to a conditional write is lost, a repetition finds its own
 // effect and reports that another writer was first.
 func retryer() aws.Retryer {
@@ -110,6 +110,11 @@ func retryer() aws.Retryer {
 		}
 		o.MaxBackoff = time.Second
 	})
+}
+
+// read makes a request that is also repeated after a lost reply: reading twice has no effect.
+func read(o *dynamodb.Options) {
+	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Second })
 }
 
 // orDummy adds dummy credentials for when the SDK's chain has none.
@@ -181,7 +186,7 @@ func (t *Table) write(ctx context.Context, e *schedule.Event, x *expression) (bo
 
 // read returns the item of an event, or nil if it does not exist.
 func (t *Table) read(ctx context.Context, id string) (item, error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.opts.Table, Key: key(id), ConsistentRead: aws.Bool(true)})
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.opts.Table, Key: key(id), ConsistentRead: aws.Bool(true)}, read)
 	if err != nil {
 		return nil, t.explain("read event "+id, err)
 	}
@@ -340,7 +345,7 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 	}
 	const most = 16 // requests per call; each reads a megabyte
 	for range most {
-		out, err := t.client.Scan(ctx, &in)
+		out, err := t.client.Scan(ctx, &in, read)
 		if err != nil {
 			return nil, "", t.explain("list events", err)
 		}
@@ -390,7 +395,7 @@ func (t *Table) Open(ctx context.Context, before time.Time, cursor string) (page
 		x.values[":scheduled"], x.values[":firing"] = text(string(schedule.Scheduled)), text(string(schedule.Firing))
 		in.FilterExpression = aws.String(x.name(attrStatus) + " IN (:scheduled, :firing)")
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.names, x.given()
-		out, err := t.client.Query(ctx, &in)
+		out, err := t.client.Query(ctx, &in, read)
 		if err != nil {
 			return nil, "", t.explain("list the open events", err)
 		}

@@ -211,6 +211,8 @@ func TestCrossSlot(t *testing.T) {
 	}{
 		{[]string{"mget", "{a}1", "{a}2"}, ""},
 		{[]string{"mget", "a", "b"}, "CROSSSLOT"},
+		{[]string{"mset", "{a}1", "b", "{a}2", "b"}, ""},
+		{[]string{"mset", "a", "1", "b", "1"}, "CROSSSLOT"},
 		{[]string{"rename", "{a}1", "{b}1"}, "CROSSSLOT"},
 		{[]string{"xreadgroup", "group", "g", "c", "streams", "{a}1", "{b}1", ">", ">"}, "CROSSSLOT"},
 		{[]string{"eval", script, "2", "{a}1", "{b}1", "{a}2"}, "CROSSSLOT"},

@@ -73,6 +73,12 @@ func keysOf(args []string) []string {
 		return nil
 	case "del", "unlink", "exists", "mget":
 		return args[1:]
+	case "mset":
+		var keys []string
+		for i := 1; i < len(args); i += 2 {
+			keys = append(keys, args[i])
+		}
+		return keys
 	case "rename", "copy":
 		return args[1:eval]
 	case "eval", "evalsha":

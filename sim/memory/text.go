@@ -14,7 +14,7 @@ func textCommands() map[string]command {
 	return map[string]command{
 		"get":      {get, 2},
 		"set":      {setText, -3},
-		"setnx":    {setNX, 3},
+		"mset":     {mset, -3},
 		"mget":     {mget, -2},
 		"getrange": {getRange, 4},
 	}
@@ -76,12 +76,14 @@ func setText(db *Database, args []string) resp.Reply {
 	return resp.OK()
 }
 
-func setNX(db *Database, args []string) resp.Reply {
-	if db.item(args[1]) != nil {
-		return resp.Int(0)
+func mset(db *Database, args []string) resp.Reply {
+	if len(args)%2 == 0 {
+		return resp.Fail("ERR wrong number of arguments for 'mset' command")
 	}
-	db.put(args[1], args[2])
-	return resp.Int(1)
+	for i := 1; i < len(args); i += 2 {
+		db.put(args[i], args[i+1])
+	}
+	return resp.OK()
 }
 
 func mget(db *Database, args []string) resp.Reply {
