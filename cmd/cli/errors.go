@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -103,7 +105,24 @@ func KnownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return Misusef("unknown command %q%s%s", args[0], DidYouMean(args[0], CommandNames(c), ""), SeeHelp(c))
+	meant := DidYouMean(args[0], CommandNames(c), "")
+	if others := elsewhere(c, args[0]); len(others) > 0 {
+		meant = "; did you mean " + strings.Join(others, " or ") + "?"
+	}
+	return Misusef("unknown command %q%s%s", args[0], meant, SeeHelp(c))
+}
+
+// elsewhere returns the paths of the commands that a word names one level below c's own: by their name,
+// an alias, or what other programs call them.
+func elsewhere(c *cobra.Command, word string) (paths []string) {
+	for _, group := range c.Commands() {
+		for _, sub := range group.Commands() {
+			if !group.Hidden && !sub.Hidden && (sub.Name() == word || sub.HasAlias(word) || slices.Contains(sub.SuggestFor, word)) {
+				paths = append(paths, group.Name()+" "+sub.Name())
+			}
+		}
+	}
+	return paths
 }
 
 // CommandNames returns the names and aliases of the visible subcommands.

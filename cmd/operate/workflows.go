@@ -180,6 +180,9 @@ func findShort(ctx context.Context, r *cli.Remote, name string) ([]registry.Work
 				meant = "; did you mean " + w.ID + "?"
 			}
 		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("workflow %s is not registered; 'flunq workflows register FILE' registers one", name)
+		}
 		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists registered workflows)", name, meant)
 	default:
 		return nil, fmt.Errorf("workflow %s is %w: it can be %s or %s", name, timers.ErrAmbiguous, same[0].ID, same[1].ID)
@@ -219,8 +222,9 @@ type registered struct {
 
 func newWorkflowsRegisterCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "register FILE…",
-		Short: "Register workflow documents",
+		Use:        "register FILE…",
+		SuggestFor: []string{"deploy", "apply", "create", "publish"},
+		Short:      "Register workflow documents",
 		Long: `Checks workflow documents and, if all are valid, registers them under their names and
 versions. FILE may be a folder, or "-" for stdin.
 
