@@ -15,16 +15,21 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/registry"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // fewNewest is the number of executions that are read for completion and suggestions.
 const fewNewest = 50
 
-// FindExecution reads an execution. The error for an unknown id suggests similar ids.
+// FindExecution reads an execution. The error for an unknown id says when it is to start, or suggests
+// similar ids.
 func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, error) {
 	x, err := r.Store.Execution(ctx, r.Tenant, id)
 	if !errors.Is(err, store.ErrNotFound) {
 		return x, BadID(err)
+	}
+	if start, wrong := timers.New(r.Store).Start(ctx, r.Tenant, id); wrong == nil {
+		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, start.Moment().Format(time.RFC3339Nano), start.ID)
 	}
 	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest})
 	if wrong != nil {

@@ -72,7 +72,7 @@ moves the start; 'flunq timers cancel --execution ID --key KEY' cancels it.`,
 	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
 	f.StringArrayVarP(&s.labels, "label", "l", nil, "give it the label `NAME=VALUE`, for 'flunq ps --label'; repeatable")
-	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default start)")
+	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default "+timers.StartKey+")")
 	s.replace = replaceFlag(c)
 	s.patience = cli.NewWaitFlags(c, "until the execution has ended")
 	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
@@ -151,7 +151,7 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	if err != nil {
 		return row, err
 	}
-	t, moved, err := engine.ScheduleStart(ctx, r.Store, b, at, cmp.Or(s.due.key, "start"))
+	t, moved, err := engine.ScheduleStart(ctx, r.Store, b, at, cmp.Or(s.due.key, timers.StartKey))
 	if err != nil {
 		return row, err
 	}

@@ -83,6 +83,29 @@ func (ts Timers) Inputs(ctx context.Context, tenant, execution string) (out []Pe
 	return out, nil
 }
 
+// StartKey is the key of a delayed start, unless the user gives another one.
+const StartKey = "start"
+
+// Start returns the timer that starts an execution, set under StartKey: ErrNotFound if there is none.
+func (ts Timers) Start(ctx context.Context, tenant, execution string) (Pending, error) {
+	var none Pending
+	identity := store.TimerIdentity(event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey})
+	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(tenant), identity).Result()
+	_, member, _ := strings.Cut(kept, " ")
+	var score float64
+	if err == nil {
+		score, err = ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+	}
+	switch {
+	case errors.Is(err, redis.Nil):
+		return none, fmt.Errorf("start of execution %s: %w", execution, store.ErrNotFound)
+	case err != nil:
+		return none, store.Failed("read the start of execution "+execution, err)
+	default:
+		return pendingOf(redis.Z{Score: score, Member: member}, time.Time{}), nil
+	}
+}
+
 // Superseded reports whether the key of an input was set again after the input had fired.
 func (ts Timers) Superseded(ctx context.Context, t event.Timer) (bool, error) {
 	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(t.Tenant), store.TimerIdentity(t)).Result()
