@@ -106,20 +106,24 @@ func KnownCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	meant := DidYouMean(args[0], CommandNames(c), "")
-	if others := elsewhere(c, args[0]); len(others) > 0 {
-		meant = "; did you mean " + strings.Join(others, " or ") + "?"
+	if paths := called(c, args[0]); len(paths) > 0 {
+		meant = "; did you mean " + strings.Join(paths, " or ") + "?"
 	}
 	return Misusef("unknown command %q%s%s", args[0], meant, SeeHelp(c))
 }
 
-// elsewhere returns the paths of the commands that a word names one level below c's own: by their name,
-// an alias, or what other programs call them.
-func elsewhere(c *cobra.Command, word string) (paths []string) {
-	for _, group := range c.Commands() {
-		for _, sub := range group.Commands() {
-			if !group.Hidden && !sub.Hidden && (sub.Name() == word || sub.HasAlias(word) || slices.Contains(sub.SuggestFor, word)) {
-				paths = append(paths, group.Name()+" "+sub.Name())
-			}
+// called returns the paths of the visible commands below c that a word names: by their name, an alias, or
+// what other programs call them.
+func called(c *cobra.Command, word string) (paths []string) {
+	for _, sub := range c.Commands() {
+		if sub.Hidden {
+			continue
+		}
+		if sub.Name() == word || sub.HasAlias(word) || slices.Contains(sub.SuggestFor, word) {
+			paths = append(paths, sub.Name())
+		}
+		for _, path := range called(sub, word) {
+			paths = append(paths, sub.Name()+" "+path)
 		}
 	}
 	return paths

@@ -174,14 +174,14 @@ func findShort(ctx context.Context, r *cli.Remote, name string) ([]registry.Work
 	case 1:
 		return same, nil
 	case 0:
+		if len(all) == 0 {
+			return nil, fmt.Errorf("workflow %s is not registered; 'flunq workflows register FILE' registers one", name)
+		}
 		meant := cli.DidYouMean(name, names, "")
 		for _, w := range all {
 			if _, short, _ := strings.Cut(w.ID, "."); meant == "" && cli.DidYouMean(name, []string{short}, "") != "" {
 				meant = "; did you mean " + w.ID + "?"
 			}
-		}
-		if len(all) == 0 {
-			return nil, fmt.Errorf("workflow %s is not registered; 'flunq workflows register FILE' registers one", name)
 		}
 		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists registered workflows)", name, meant)
 	default:

@@ -42,10 +42,10 @@ local function split(P, leaf, key)
   end
 end
 
--- insert adds up to 64 ids, or changes their times if they are already in the same leaf. ids lists
--- for each when it is due, and the id; the latest first, so that those of one leaf follow each
--- other and are added together. Those that are due after a leaf that is full begin a new one:
--- where times ascend, leaves stay full and are not split.
+-- insert adds up to 64 ids (a leaf of 63 and these are still a listpack), or changes their times if
+-- they are already in the same leaf. ids lists for each when it is due, and the id; the latest
+-- first, so that those of one leaf follow each other and are added together. Those that are due
+-- after a leaf that is full begin a new one: where times ascend, leaves stay full and are not split.
 local function insert(P, ids)
   local from = 1
   while ids[from] do

@@ -88,7 +88,7 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 
 // place stores some of the events. It returns those that were refused because counts is out of date.
 func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	const most = 64 // events per call: each takes Redis about 10 µs
+	const most = 64 // events per call, see insert in leaves.lua: each takes Redis 8 to 25 µs
 	partition := make([]int, len(events))
 	for _, i := range todo {
 		partition[i] = schedule.Partition(events[i].ID, counts.newest)

@@ -21,7 +21,9 @@ local out, records, ids = {}, {}, {} -- ids of one partition
 for i = 1, n do
   local id, due, record = unpack(ARGV, 3 * i - 1, 3 * i + 1)
   local at = (i - 1) * each
-  for k = at + 1, at + each do out[i] = out[i] or known[k] or nil end
+  for k = at + 1, at + each do
+    if known[k] then out[i] = known[k] end
+  end
   if not out[i] then
     out[i] = 1
     records[#records + 1], records[#records + 2] = KEYS[n + 2 + at], record

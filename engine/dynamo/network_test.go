@@ -89,6 +89,36 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
+// A read whose reply is lost is repeated.
+func TestLostRead(t *testing.T) {
+	t.Parallel()
+	opts := dynamotest.Options(dynamotest.Dynalite(t))
+	table := dynamotest.Init(t, opts)
+	if _, err := table.Put(t.Context(), []schedule.Event{someEvent(firstID)}); err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	between(t, &opts, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if requests.Add(1)%2 == 1 {
+			panic(http.ErrAbortHandler) // closes the connection
+		}
+		pass.ServeHTTP(w, r)
+	})
+	lossy, err := dynamo.New(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := lossy.Get(t.Context(), []string{firstID}); err != nil || found[0] == nil {
+		t.Errorf("Get returns %v, %v", found, err)
+	}
+	if page, _, err := lossy.List(t.Context(), schedule.Filter{Limit: 10}); err != nil || len(page) != 1 {
+		t.Errorf("List returns %v, %v", page, err)
+	}
+	if n := requests.Load(); n != 4 {
+		t.Errorf("%d requests were sent, want 4", n)
+	}
+}
+
 // A throttled request is retried.
 func TestThrottled(t *testing.T) {
 	t.Parallel()

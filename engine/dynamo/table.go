@@ -112,8 +112,9 @@ func retryer() aws.Retryer {
 	})
 }
 
-// read makes a request that is also repeated after a lost reply: reading twice has no effect.
-func read(o *dynamodb.Options) {
+// repeatable lets the SDK repeat a request, up to twice, also if its reply is lost: reading again has no
+// effect.
+func repeatable(o *dynamodb.Options) {
 	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Second })
 }
 
@@ -186,7 +187,7 @@ func (t *Table) write(ctx context.Context, e *schedule.Event, x *expression) (bo
 
 // read returns the item of an event, or nil if it does not exist.
 func (t *Table) read(ctx context.Context, id string) (item, error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.opts.Table, Key: key(id), ConsistentRead: aws.Bool(true)}, read)
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.opts.Table, Key: key(id), ConsistentRead: aws.Bool(true)}, repeatable)
 	if err != nil {
 		return nil, t.explain("read event "+id, err)
 	}
@@ -345,7 +346,7 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 	}
 	const most = 16 // requests per call; each reads a megabyte
 	for range most {
-		out, err := t.client.Scan(ctx, &in, read)
+		out, err := t.client.Scan(ctx, &in, repeatable)
 		if err != nil {
 			return nil, "", t.explain("list events", err)
 		}
@@ -395,7 +396,7 @@ func (t *Table) Open(ctx context.Context, before time.Time, cursor string) (page
 		x.values[":scheduled"], x.values[":firing"] = text(string(schedule.Scheduled)), text(string(schedule.Firing))
 		in.FilterExpression = aws.String(x.name(attrStatus) + " IN (:scheduled, :firing)")
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.names, x.given()
-		out, err := t.client.Query(ctx, &in, read)
+		out, err := t.client.Query(ctx, &in, repeatable)
 		if err != nil {
 			return nil, "", t.explain("list the open events", err)
 		}

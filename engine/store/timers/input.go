@@ -89,13 +89,11 @@ const StartKey = "start"
 // Start returns the timer that starts an execution, set under StartKey: ErrNotFound if there is none.
 func (ts Timers) Start(ctx context.Context, tenant, execution string) (Pending, error) {
 	var none Pending
-	identity := store.TimerIdentity(event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey})
-	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(tenant), identity).Result()
-	_, member, _ := strings.Cut(kept, " ")
-	var score float64
-	if err == nil {
-		score, err = ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+	member, err := ts.current(ctx, event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey})
+	if err != nil {
+		return none, err
 	}
+	score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return none, fmt.Errorf("start of execution %s: %w", execution, store.ErrNotFound)
@@ -106,16 +104,22 @@ func (ts Timers) Start(ctx context.Context, tenant, execution string) (Pending, 
 	}
 }
 
+// current returns the member of the timer that is set under the same key as t, "" if none is.
+func (ts Timers) current(ctx context.Context, t event.Timer) (member string, err error) {
+	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(t.Tenant), store.TimerIdentity(t)).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", store.Failed("read the timer of a key", err)
+	}
+	_, member, _ = strings.Cut(kept, " ")
+	return member, nil
+}
+
 // Superseded reports whether the key of an input was set again after the input had fired.
 func (ts Timers) Superseded(ctx context.Context, t event.Timer) (bool, error) {
-	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(t.Tenant), store.TimerIdentity(t)).Result()
-	if errors.Is(err, redis.Nil) {
-		return false, nil
-	}
+	member, err := ts.current(ctx, t)
 	if err != nil {
-		return false, store.Failed("read the timer of a key", err)
+		return false, err
 	}
-	_, member, _ := strings.Cut(kept, " ")
 	current := DueOf(redis.Z{Member: member}, time.Time{})
 	return member != "" && current.Err == nil && !current.FireAt.Equal(t.FireAt), nil
 }
