@@ -13,7 +13,6 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -190,15 +189,11 @@ func (a *auditCommand) ofSome(ctx context.Context, r *cli.Remote, some []store.E
 // ofHistory adds what a history records. It reads an incomplete history as far as possible.
 func (a *auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
 	h := &auditedHistory{command: a, of: x}
-	for {
-		events, err := r.Store.History(ctx, x.Tenant, x.ID, h.version, examine.HistoryPage)
-		if err != nil {
-			return nil, err
-		}
-		if rows = h.add(rows, events); len(events) < examine.HistoryPage {
-			return rows, nil
-		}
-	}
+	err := readHistory(ctx, r, x, 0, false, func(_ store.Execution, _ int64, events []event.Event) error {
+		rows = h.add(rows, events)
+		return nil
+	})
+	return rows, err
 }
 
 // auditedHistory is a history that has been read up to a version.
@@ -244,25 +239,26 @@ func auditRowOf(x store.Execution, version int64, e event.Event) (row auditRow, 
 		row.Detail = strings.TrimSuffix("of "+d.Reset.Execution+": "+d.Reset.Reason, ": ")
 		return row, true
 	}
+	row.Action = operatorActions()[e.Type]
 	switch e.Type {
-	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried, event.ExecutionRestored, event.ExecutionMigrated:
-		names := map[event.Type]string{
-			event.ExecutionCancelled: "cancel", event.ExecutionSuspended: "suspend", event.ExecutionResumed: "resume",
-			event.ExecutionRetried: "retry", event.ExecutionRestored: "restore", event.ExecutionMigrated: "migrate",
-		}
-		row.Action = names[e.Type]
-		if e.Type == event.ExecutionMigrated {
-			row.Detail = strings.TrimSuffix(fmt.Sprintf("from version %s to %s: %s", d.FromVersion, d.Version, d.Reason), ": ")
-		}
-	case event.TimerFired, event.TimerCancelled, event.TimerScheduled:
-		names := map[event.Type]string{event.TimerFired: "timer fire", event.TimerCancelled: "timer cancel", event.TimerScheduled: "timer move"}
-		row.Action, row.Detail = names[e.Type], history.TimerName(d.Kind, d.Key)
-		if e.Type == event.TimerScheduled {
-			row.Detail += " to " + entry.Until.In(e.Time.Location()).Format(time.RFC3339Nano)
-		}
+	case event.ExecutionMigrated:
+		row.Detail = strings.TrimSuffix(fmt.Sprintf("from version %s to %s: %s", d.FromVersion, d.Version, d.Reason), ": ")
+	case event.TimerFired, event.TimerCancelled:
+		row.Detail = history.TimerName(d.Kind, d.Key)
+	case event.TimerScheduled:
+		row.Detail = history.TimerName(d.Kind, d.Key) + " to " + entry.Until.In(e.Time.Location()).Format(time.RFC3339Nano)
 	default:
 	}
 	return row, row.By != "" && row.Action != ""
+}
+
+// operatorActions returns the commands that events of a history can record.
+func operatorActions() map[event.Type]string {
+	return map[event.Type]string{
+		event.ExecutionCancelled: "cancel", event.ExecutionSuspended: "suspend", event.ExecutionResumed: "resume",
+		event.ExecutionRetried: "retry", event.ExecutionRestored: "restore", event.ExecutionMigrated: "migrate",
+		event.TimerFired: "timer fire", event.TimerCancelled: "timer cancel", event.TimerScheduled: "timer move",
+	}
 }
 
 // trailRow converts an entry of the trail.

@@ -16,7 +16,6 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
@@ -149,15 +148,7 @@ func storedSide(ctx context.Context, r *cli.Remote, id string) (*diffSide, error
 		return nil, err
 	}
 	s := newDiffSide(id)
-	version := int64(0)
-	err = examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
-		for _, e := range events {
-			version++
-			s.add(history.Read(version, e))
-		}
-		return nil
-	})
-	return s, err
+	return s, eachEntry(ctx, r, x, s.add)
 }
 
 func newDiffSide(name string) *diffSide {

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,7 +134,9 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	if err != nil {
 		return nil, err
 	}
-	to = firstID(to, behind.ID)
+	if behind.ID != "" && (to == "" || compareIDs(behind.ID, to) < 0) {
+		to = behind.ID
+	}
 	sources, entries, err := f.sources(ctx, r)
 	if err != nil {
 		return nil, err
@@ -142,7 +146,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 		here := 0
 		q := stream.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, Range: store.Range{From: from, To: to}}
 		err := f.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
-			if after == "" || newerFirst(behind, l) {
+			if after == "" || newestFirst(behind, l) < 0 {
 				found = append(found, l)
 				here++
 			}
@@ -152,7 +156,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(found, byAge)
+	slices.SortStableFunc(found, newestFirst)
 	if limit > 0 && len(found) > limit+1 {
 		found = found[:limit+1]
 	}
@@ -168,20 +172,9 @@ func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	return stream.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }
 
-// byAge sorts dead letters, newest first.
-func byAge(a, b stream.DeadLetter) int {
-	if newerFirst(a, b) {
-		return -1
-	}
-	return 1
-}
-
-// newerFirst reports whether a comes before b in a listing.
-func newerFirst(a, b stream.DeadLetter) bool {
-	if a.ID != b.ID {
-		return earlierID(b.ID, a.ID)
-	}
-	return placeOf(a) < placeOf(b)
+// newestFirst compares dead letters in the order of a listing.
+func newestFirst(a, b stream.DeadLetter) int {
+	return cmp.Or(compareIDs(b.ID, a.ID), strings.Compare(placeOf(a), placeOf(b)))
 }
 
 // placeOf distinguishes dead letters with the same id.
@@ -192,28 +185,20 @@ func placeOf(l stream.DeadLetter) string {
 	return l.Tenant
 }
 
-// firstID returns the earlier of two ids; "" is the end.
-func firstID(a, b string) string {
-	if a == "" || b != "" && earlierID(b, a) {
-		return b
+// compareIDs compares ids of a stream. An id without a sequence number is the last of its millisecond.
+func compareIDs(a, b string) int {
+	parse := func(id string) (at, number uint64) {
+		first, second, numbered := strings.Cut(id, "-")
+		at, _ = strconv.ParseUint(first, 10, 64)
+		if number, _ = strconv.ParseUint(second, 10, 64); !numbered {
+			number = math.MaxUint64
+		}
+		return at, number
 	}
-	return a
+	aTime, aNumber := parse(a)
+	bTime, bNumber := parse(b)
+	return cmp.Or(cmp.Compare(aTime, bTime), cmp.Compare(aNumber, bNumber))
 }
-
-// earlierID reports whether a is earlier than b. An id without a sequence number is the
-// last of
-// its millisecond.
-func earlierID(a, b string) bool {
-	aTime, aNumber, _ := strings.Cut(a, "-")
-	bTime, bNumber, _ := strings.Cut(b, "-")
-	if aTime != bTime {
-		return smaller(aTime, bTime)
-	}
-	return aNumber != bNumber && aNumber != "" && (bNumber == "" || smaller(aNumber, bNumber))
-}
-
-// smaller compares decimal numbers without parsing them.
-func smaller(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
 // each calls f with the matching dead letters of a stream until f returns false. In a
 // stream of the other key scheme it reads about as many entries as given.

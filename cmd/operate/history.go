@@ -121,43 +121,55 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if h.report != "" {
 		h.printed = report.NewRecording("")
 	}
-	if err := h.events(ctx, r, x); err != nil {
+	if h.format.String() == "table" {
+		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
+	}
+	err = readHistory(ctx, r, x, h.after, h.follow, func(x store.Execution, at int64, events []event.Event) error {
+		return h.take(ctx, r, x, at, events)
+	})
+	if err != nil {
 		return err
 	}
 	return h.end(ctx, r, id)
 }
 
-// events prints the history in batches, and follows it if asked to.
-func (h *historyPrinter) events(ctx context.Context, r *cli.Remote, x store.Execution) error {
-	at := h.after
-	if h.format.String() == "table" {
-		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
-	}
+// readHistory calls take with the history of an execution after a version, in batches, of which the
+// last may be empty. With follow it continues until the execution ends.
+func readHistory(ctx context.Context, r *cli.Remote, x store.Execution, after int64, follow bool,
+	take func(x store.Execution, after int64, events []event.Event) error,
+) error {
 	for {
-		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
+		events, err := r.Store.History(ctx, x.Tenant, x.ID, after, examine.HistoryPage)
+		if err == nil {
+			err = take(x, after, events)
+		}
 		if err != nil {
 			return err
 		}
-		if err := h.take(ctx, r, x, at, events); err != nil {
-			return err
-		}
-		at += int64(len(events))
+		after += int64(len(events))
 		switch {
 		case len(events) == examine.HistoryPage:
-		case !h.follow, len(events) == 0 && examine.Ended(x.Status):
+		case !follow, len(events) == 0 && examine.Ended(x.Status):
 			return nil
 		default:
-			if x, err = waitForVersion(ctx, r, x, at); err != nil {
+			if x, err = new(cli.WaitFlags).Until(ctx, r, x.ID, func(now store.Execution) bool {
+				return now.Version > after || examine.Ended(now.Status)
+			}); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// waitForVersion waits until an execution has a later version or has ended.
-func waitForVersion(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
-	return (&cli.WaitFlags{}).Until(ctx, r, x.ID, func(now store.Execution) bool {
-		return now.Version > version || examine.Ended(now.Status)
+// eachEntry calls take with each entry of a history up to the version of the execution.
+func eachEntry(ctx context.Context, r *cli.Remote, x store.Execution, take func(history.Entry)) error {
+	version := int64(0)
+	return examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
+		for _, e := range events {
+			version++
+			take(history.Read(version, e))
+		}
+		return nil
 	})
 }
 

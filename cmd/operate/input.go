@@ -78,20 +78,30 @@ func (d *due) check() error {
 func (d *due) moment(now time.Time) (time.Time, error) {
 	switch {
 	case d.after != "":
-		duration, err := dsl.ParseSpan(d.after)
-		if err != nil {
-			return now, cli.Misusef("--after %q: %v", d.after, err)
-		}
-		return duration.From(now), nil
+		return delayFlag("after", d.after, now)
 	case d.at != "":
-		at, err := time.Parse(time.RFC3339Nano, d.at)
-		if err != nil {
-			return now, cli.Misusef("--at %q: want a time such as 2026-01-01T00:00:00Z", d.at)
-		}
-		return at.UTC(), nil
+		return timeFlag("at", d.at)
 	default:
 		return now, nil
 	}
+}
+
+// timeFlag parses a flag that is a time.
+func timeFlag(flag, given string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, given)
+	if err != nil {
+		return at, cli.Misusef("--%s %q: want a time such as 2026-01-01T00:00:00Z", flag, given)
+	}
+	return at.UTC(), nil
+}
+
+// delayFlag parses a flag that is a duration from now.
+func delayFlag(flag, given string, now time.Time) (time.Time, error) {
+	d, err := dsl.ParseSpan(given)
+	if err != nil {
+		return now, cli.Misusef("--%s %q: %v", flag, given, err)
+	}
+	return d.From(now), nil
 }
 
 // setRow is an input that was set, in the JSON output.

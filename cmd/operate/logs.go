@@ -19,7 +19,6 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -35,7 +34,8 @@ type attemptLog struct {
 
 	wanted   func(*history.TaskRun) bool
 	runs     *history.Execution
-	requests *actions.Requests
+	begun    bool
+	requests *actions.Requests          // nil if they cannot be computed
 	asked    map[string]actions.Request // requests of open calls, by task run
 	rows     []attemptRow               // for -o json and yaml
 }
@@ -122,12 +122,8 @@ func (l *attemptLog) run(ctx context.Context, id, task string) error {
 		return err
 	}
 	l.runs, l.asked = history.NewExecution(), map[string]actions.Request{}
-	if err := l.begin(ctx, r, x, secrets); err != nil {
-		return err
-	}
-	for at := int64(0); ; {
-		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
-		if err != nil {
+	err = readHistory(ctx, r, x, 0, l.follow, func(x store.Execution, _ int64, events []event.Event) error {
+		if err := l.begin(ctx, r, x, secrets); err != nil {
 			return err
 		}
 		for _, e := range events {
@@ -135,22 +131,12 @@ func (l *attemptLog) run(ctx context.Context, id, task string) error {
 				return err
 			}
 		}
-		at += int64(len(events))
-		switch {
-		case len(events) == examine.HistoryPage:
-		case !l.follow, len(events) == 0 && examine.Ended(x.Status):
-			return l.end(ctx, r)
-		default:
-			if x, err = waitForVersion(ctx, r, x, at); err != nil {
-				return err
-			}
-			if l.requests == nil { // it had not begun
-				if err := l.begin(ctx, r, x, secrets); err != nil {
-					return err
-				}
-			}
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return l.end(ctx, r)
 }
 
 // choose decides which runs are shown.
@@ -182,12 +168,13 @@ func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string)
 	return cli.Misusef("workflow %s has no task %s%s; tasks: %s", x.Workflow, cli.Printable(task), cli.DidYouMean(task, names, ""), cli.Printable(cli.ShortList(slices.Compact(names))))
 }
 
-// begin prepares to compute requests. It needs the document, which is known once the execution has
-// begun.
+// begin prepares to compute requests, once. It needs the document, which is known once the execution
+// has begun.
 func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution, secrets map[string]any) error {
-	if x.Definition == "" {
+	if l.begun || x.Definition == "" {
 		return nil
 	}
+	l.begun = true
 	opts := decide.Options{Secrets: secrets, Version: cli.Version().Version}
 	env, err := definitions.New(r.Store, opts).Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	switch {

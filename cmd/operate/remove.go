@@ -17,19 +17,11 @@ import (
 )
 
 // removal is one run of the command rm.
-type removal struct {
-	sh      *cli.Shell
-	target  *cli.Target
-	format  *cli.Choice
-	consent *cli.Consent
-
-	selection *selection
-	as        *operator
-}
+type removal struct{ batch }
 
 // NewRemoveCommand returns the command flunq rm.
 func NewRemoveCommand(sh *cli.Shell) *cobra.Command {
-	m := &removal{sh: sh}
+	m := &removal{batch{sh: sh}}
 	c := &cobra.Command{
 		Use:     "rm [ID…]",
 		Aliases: []string{"delete", "remove", "prune"},
@@ -46,27 +38,15 @@ The setting KEEP_FINISHED removes executions by their age, without this command.
   flunq rm --workflow shop.order --before 30d --yes`,
 		GroupID: cli.GroupOperate,
 	}
-	m.target = cli.TargetFlags(c, sh)
-	m.selection = selectionFlags(c, m.target, 0)
-	m.selection.allowed = ended()
-	c.Args = m.selection.either
-	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
-	m.as = operatorFlag(c)
-	m.consent = cli.ConsentFlags(c)
-	c.ValidArgsFunction = cli.CompleteExecutions(m.target, ended()...)
+	m.flags(c, ended())
 	c.PreRunE = func(*cobra.Command, []string) error { return m.selection.check() }
 	c.RunE = m.target.Run(m.run)
 	return c
 }
 
 // ended returns the statuses of executions that have ended.
-func ended() (out []string) {
-	for _, status := range actions.Statuses() {
-		if examine.Ended(status) {
-			out = append(out, status)
-		}
-	}
-	return out
+func ended() []string {
+	return slices.DeleteFunc(actions.Statuses(), func(status string) bool { return !examine.Ended(status) })
 }
 
 // removed is the result for one execution, in the JSON output.
@@ -78,7 +58,12 @@ type removed struct {
 
 // run removes all named executions, or none if one of them has not ended; or all selected ones.
 func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
-	found, err := m.find(ctx, r, ids)
+	found, err := m.find(ctx, r, ids, func(x store.Execution) error {
+		if examine.Ended(x.Status) {
+			return nil
+		}
+		return fmt.Errorf("execution %s is %s: cancel it first (flunq cancel %s --wait)", x.ID, x.Status, x.ID)
+	})
 	if err != nil {
 		return err
 	}
@@ -90,28 +75,13 @@ func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 		return m.print(printed)
 	}
 	if len(printed) > 0 {
-		if !m.consent.Yes {
-			listFirst(m.sh, "remove", len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Status })
-		}
-		if err := m.consent.Confirm(ctx, m.sh, m.format, "remove"); err != nil {
+		err := m.confirm(ctx, "remove", len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Status })
+		if err != nil {
 			return err
 		}
 	}
 	err = m.remove(ctx, r, printed)
 	return errors.Join(err, m.print(printed))
-}
-
-// find reads the executions to remove.
-func (m *removal) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
-	if len(ids) == 0 {
-		return m.selection.all(ctx, m.sh, r)
-	}
-	return findAll(ctx, r, ids, func(x store.Execution) error {
-		if examine.Ended(x.Status) {
-			return nil
-		}
-		return fmt.Errorf("execution %s is %s: cancel it first (flunq cancel %s --wait)", x.ID, x.Status, x.ID)
-	})
 }
 
 func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) error {

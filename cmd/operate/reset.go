@@ -15,7 +15,6 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -23,12 +22,7 @@ import (
 
 // resetCommand is one run of the command reset.
 type resetCommand struct {
-	sh        *cli.Shell
-	target    *cli.Target
-	format    *cli.Choice
-	consent   *cli.Consent
-	selection *selection
-	as        *operator
+	batch
 
 	to, iteration, attempt, version, id, secrets, reason string
 	cancel                                               bool
@@ -36,7 +30,7 @@ type resetCommand struct {
 
 // NewResetCommand returns the command flunq reset.
 func NewResetCommand(sh *cli.Shell) *cobra.Command {
-	m := &resetCommand{sh: sh}
+	m := &resetCommand{batch: batch{sh: sh}}
 	c := &cobra.Command{
 		Use:   "reset [ID…] --to TASK",
 		Short: "Start a new execution from a task in the history of another",
@@ -74,11 +68,7 @@ resets no execution twice.`,
   flunq reset -w shop.order:1.0.0 --since 1h --to charge --version 1.0.1 --yes`,
 		GroupID: cli.GroupOperate,
 	}
-	m.target = cli.TargetFlags(c, sh)
-	m.selection = selectionFlags(c, m.target, 0)
-	m.selection.allowed = actions.Statuses()[1:] // a pending execution has not begun
-	c.Args = m.selection.either
-	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	m.flags(c, actions.Statuses()[1:]) // a pending execution has not begun
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "continue with `TASK`")
 	f.StringVar(&m.iteration, "iteration", "", "the run in the iteration `INDEX`, counted from 0; in nested loops such as 2.0")
@@ -88,9 +78,6 @@ resets no execution twice.`,
 	f.BoolVar(&m.cancel, "cancel", false, "cancel the other execution, if it has not ended")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
-	m.as = operatorFlag(c)
-	m.consent = cli.ConsentFlags(c)
-	c.ValidArgsFunction = cli.CompleteExecutions(m.target)
 	c.PreRunE = func(_ *cobra.Command, ids []string) error { return m.check(ids) }
 	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
 	return c
@@ -135,7 +122,12 @@ func (m *resetCommand) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	defer r.Close()
-	found, err := m.find(ctx, r, ids)
+	found, err := m.find(ctx, r, ids, func(x store.Execution) error {
+		if x.Version == 0 || x.Definition == "" {
+			return fmt.Errorf("execution %s has not begun: there is nothing to reset", x.ID)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -151,7 +143,7 @@ func (m *resetCommand) run(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	if err := m.confirm(ctx, rows, len(ids) == 0); err != nil {
+	if err := m.confirmReset(ctx, rows, len(ids) == 0); err != nil {
 		return err
 	}
 	by := actions.Resetter{
@@ -162,19 +154,6 @@ func (m *resetCommand) run(ctx context.Context, ids []string) error {
 		return m.one(ctx, r, by, found[0], rows[0].Task)
 	}
 	return m.several(ctx, r, by, found, rows)
-}
-
-// find reads the executions to reset.
-func (m *resetCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
-	if len(ids) == 0 {
-		return m.selection.all(ctx, m.sh, r)
-	}
-	return findAll(ctx, r, ids, func(x store.Execution) error {
-		if x.Version == 0 || x.Definition == "" {
-			return fmt.Errorf("execution %s has not begun: there is nothing to reset", x.ID)
-		}
-		return nil
-	})
 }
 
 // plan finds the run of the task in each execution. If one has none, plan returns an error if all
@@ -199,27 +178,24 @@ func (m *resetCommand) plan(ctx context.Context, r *cli.Remote, found []store.Ex
 	return rows, nil
 }
 
-// confirm asks for confirmation if executions are cancelled, or selected by flags.
-func (m *resetCommand) confirm(ctx context.Context, rows []resetRow, selected bool) error {
+// confirmReset asks for confirmation if executions are cancelled, or selected by flags.
+func (m *resetCommand) confirmReset(ctx context.Context, rows []resetRow, selected bool) error {
 	cancels := func(row resetRow) bool { return m.cancel && !examine.Ended(row.Before) }
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row resetRow) bool { return row.Reason != "" || !selected && !cancels(row) })
 	if m.consent.Dry || len(rows) == 0 {
 		return nil
 	}
-	if !m.consent.Yes {
-		listFirst(m.sh, "reset", len(rows), func(i int) (id, status string) {
-			what := rows[i].From + " to " + history.Task(rows[i].Task)
-			if cancels(rows[i]) {
-				what += ", and cancel it"
-			}
-			return what, rows[i].Before
-		})
-	}
 	verb := "reset"
 	if !selected {
 		verb = "reset --cancel"
 	}
-	return m.consent.Confirm(ctx, m.sh, m.format, verb)
+	return m.confirm(ctx, verb, len(rows), func(i int) (id, status string) {
+		what := rows[i].From + " to " + history.Task(rows[i].Task)
+		if cancels(rows[i]) {
+			what += ", and cancel it"
+		}
+		return what, rows[i].Before
+	})
 }
 
 // one resets one named execution.
@@ -306,12 +282,7 @@ func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Re
 // task returns the run with which the new execution continues.
 func (m *resetCommand) task(ctx context.Context, r *cli.Remote, x store.Execution) (string, error) {
 	runs := history.NewExecution()
-	if err := examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
-		for _, e := range events {
-			runs.Add(history.Read(runs.Version+1, e))
-		}
-		return nil
-	}); err != nil {
+	if err := eachEntry(ctx, r, x, func(e history.Entry) { runs.Add(e) }); err != nil {
 		return "", err
 	}
 	var found []*history.TaskRun

@@ -107,13 +107,6 @@ func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]st
 	return found, s.hint(ctx, sh, r, len(found))
 }
 
-// batchHelp explains the flags of commands that act on selected executions.
-const batchHelp = `Instead of naming executions, select them with the flags of 'flunq ps': --workflow,
---status, --since, --before, --where, --label, --stuck. Without --limit all are selected.
-The command then asks for confirmation (scripts use --yes); --dry-run only lists them.
-If an execution cannot be changed, the others still are; it is reported, and the exit
-code is 1.`
-
 // check checks the flags. It needs no connection.
 func (s *selection) check() (err error) {
 	if s.statuses, err = cli.KnownStatuses("status", s.statuses); err != nil {

@@ -162,7 +162,7 @@ func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store
 	return out, nil
 }
 
-// readInputs adds the pending inputs.
+// readInputs adds the pending inputs, and sorts all timers.
 func (p *executionPage) readInputs(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	found, err := timers.New(r.Store).Inputs(ctx, x.Tenant, x.ID)
 	for _, one := range found {
@@ -197,7 +197,6 @@ func (p *executionPage) readHistory(ctx context.Context, r *cli.Remote, x store.
 		needed := examine.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
 		p.Timers = append(p.Timers, neededRow(needed, now))
 	}
-	slices.SortStableFunc(p.Timers, func(a, b timerRow) int { return a.Due.Compare(b.Due) })
 	return err
 }
 

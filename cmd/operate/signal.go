@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,18 +19,12 @@ import (
 
 // signalCommand is one run of a command that sends a signal to executions.
 type signalCommand struct {
-	sh       *cli.Shell
-	target   *cli.Target
-	format   *cli.Choice
+	batch
+	actions.Signal
+
 	patience *cli.WaitFlags
-	consent  *cli.Consent
 	destroys bool // it asks for confirmation even if executions are named
 	reason   string
-	as       *operator
-
-	selection *selection
-
-	actions.Signal
 
 	// reached reports whether an execution, which was in the state before, has reached the
 	// state that the command asks for.
@@ -42,16 +35,9 @@ type signalCommand struct {
 func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 	c.GroupID = cli.GroupOperate
 	c.Long = strings.TrimSpace(c.Long + "\n\n" + batchHelp)
-	s.target = cli.TargetFlags(c, s.sh)
-	s.selection = selectionFlags(c, s.target, 0)
-	s.selection.allowed = s.States
-	c.Args = s.selection.either
-	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	s.batch.flags(c, s.States)
 	c.Flags().StringVar(&s.reason, "reason", "", "record `TEXT` in the history")
-	s.as = operatorFlag(c)
 	s.patience = cli.NewWaitFlags(c, "until it is done")
-	s.consent = cli.ConsentFlags(c)
-	c.ValidArgsFunction = cli.CompleteExecutions(s.target, s.States...)
 	c.PreRunE = func(*cobra.Command, []string) error { return cmp.Or(s.patience.Check(), s.selection.check()) }
 	c.RunE = s.target.Run(s.run)
 	return c
@@ -60,7 +46,7 @@ func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 // NewCancelCommand returns the command flunq cancel.
 func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		sh: sh, Signal: actions.Signals()["cancel"], destroys: true,
+		batch: batch{sh: sh}, Signal: actions.Signals()["cancel"], destroys: true,
 		reached: func(_, now store.Execution) bool { return examine.Ended(now.Status) },
 	}
 	return s.flags(&cobra.Command{
@@ -78,7 +64,7 @@ so the command asks for confirmation; scripts use --yes.`,
 // NewSuspendCommand returns the command flunq suspend.
 func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		sh: sh, Signal: actions.Signals()["suspend"],
+		batch: batch{sh: sh}, Signal: actions.Signals()["suspend"],
 		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
@@ -95,7 +81,7 @@ and events that arrive wait until the execution is resumed.`,
 // NewResumeCommand returns the command flunq resume.
 func NewResumeCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		sh: sh, Signal: actions.Signals()["resume"],
+		batch: batch{sh: sh}, Signal: actions.Signals()["resume"],
 		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
@@ -109,7 +95,7 @@ func NewResumeCommand(sh *cli.Shell) *cobra.Command {
 // NewRetryCommand returns the command flunq retry.
 func NewRetryCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		sh: sh, Signal: actions.Signals()["retry"],
+		batch: batch{sh: sh}, Signal: actions.Signals()["retry"],
 		reached: func(before, now store.Execution) bool {
 			return now.Version > before.Version && now.Status != string(decide.Running) && now.Status != string(decide.Pending)
 		},
@@ -139,13 +125,8 @@ type signalled struct {
 
 // run sends the signal to all named executions, or to none if one of them cannot take it; or to
 // all selected ones that can.
-func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) (err error) {
-	var found []store.Execution
-	if len(ids) > 0 {
-		found, err = findAll(ctx, r, ids, s.Refuse)
-	} else {
-		found, err = s.selection.all(ctx, s.sh, r)
-	}
+func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) error {
+	found, err := s.find(ctx, r, ids, s.Refuse)
 	if err != nil {
 		return err
 	}
@@ -159,8 +140,11 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) (e
 		}
 		return s.print(printed)
 	}
-	if err := s.confirm(ctx, printed); err != nil {
-		return err
+	if len(printed) > 0 && (s.destroys || s.selection.given()) {
+		err := s.confirm(ctx, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
+		if err != nil {
+			return err
+		}
 	}
 	err = s.send(ctx, r, found, printed)
 	if err == nil && len(found) > 0 {
@@ -170,46 +154,6 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) (e
 		err = s.await(ctx, r, found, printed)
 	}
 	return errors.Join(s.print(printed), err, s.refused(printed))
-}
-
-// findAll reads executions, each once. It returns an error for each that refuse returns one for.
-func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
-	var found []store.Execution
-	var wrong []error
-	for _, id := range ids {
-		x, err := cli.FindExecution(ctx, r, id)
-		if err == nil {
-			err = refuse(x)
-		}
-		wrong = append(wrong, err)
-		if !slices.ContainsFunc(found, func(other store.Execution) bool { return other.ID == id }) {
-			found = append(found, x)
-		}
-	}
-	return found, errors.Join(wrong...)
-}
-
-// confirm asks for confirmation if the command destroys something or selects what it changes.
-func (s *signalCommand) confirm(ctx context.Context, printed []signalled) error {
-	if len(printed) == 0 || !s.destroys && !s.selection.given() {
-		return nil
-	}
-	if !s.consent.Yes {
-		listFirst(s.sh, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
-	}
-	return s.consent.Confirm(ctx, s.sh, s.format, s.Verb)
-}
-
-// listFirst prints which executions would be changed, and how many.
-func listFirst(sh *cli.Shell, verb string, n int, of func(int) (id, status string)) {
-	const most = 10
-	for i := range min(n, most) {
-		id, status := of(i)
-		sh.Hint("%s %s (%s)", verb, cli.Printable(id), status)
-	}
-	if n > most {
-		sh.Hint("%s %s more: %s in all", verb, history.Number(n-most), history.Count(n, "execution"))
-	}
 }
 
 // sentAtOnce is how many executions are read again before the signal is sent to them.
@@ -265,19 +209,6 @@ func (s *signalCommand) refused(printed []signalled) error {
 		s.sh.Hint("%s: sent to %s of %s", s.Verb, history.Number(sent), history.Count(len(printed), "execution"))
 	}
 	return someErrors(wrong)
-}
-
-// someErrors returns an error with the first few texts; nil if there are none.
-func someErrors(texts []string) error {
-	const most = 10
-	if len(texts) > most {
-		texts = append(slices.Clone(texts[:most]), history.Number(len(texts)-most)+" more")
-	}
-	var all []error
-	for _, text := range texts {
-		all = append(all, errors.New(text))
-	}
-	return errors.Join(all...)
 }
 
 // await waits until every execution has reached the state or can no longer reach it.

@@ -12,7 +12,6 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
@@ -118,17 +117,14 @@ func (l *timerListing) filter(r *cli.Remote, now time.Time) (timers.Filter, erro
 	if l.allTenants {
 		f.Tenant = ""
 	}
+	var err error
 	switch {
 	case l.overdue:
 		f.Until = now
 	case l.due != "":
-		d, err := dsl.ParseSpan(l.due)
-		if err != nil {
-			return f, cli.Misusef("--due %q: %v", l.due, err)
-		}
-		f.Until = d.From(now)
+		f.Until, err = delayFlag("due", l.due, now)
 	}
-	return f, nil
+	return f, err
 }
 
 // Bounds of the search for other streams without --other-streams: the number of SCAN calls,

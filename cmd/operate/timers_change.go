@@ -12,7 +12,6 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -182,18 +181,10 @@ func isSet(flag string) int { return min(len(flag), 1) }
 // moment computes the new time from the flags of reschedule.
 func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, error) {
 	if to != "" {
-		at, err := time.Parse(time.RFC3339Nano, to)
-		if err != nil {
-			return at, cli.Misusef("--to %q: want a time such as 2026-01-01T00:00:00Z", to)
-		}
-		return at.UTC(), nil
+		return timeFlag("to", to)
 	}
 	if in != "" {
-		d, err := dsl.ParseSpan(in)
-		if err != nil {
-			return t.now, cli.Misusef("--in %q: %v", in, err)
-		}
-		return d.From(t.now), nil
+		return delayFlag("in", in, t.now)
 	}
 	shift, err := actions.Shift(by)
 	if err != nil {

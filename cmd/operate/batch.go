@@ -1,0 +1,100 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// batch is what commands share that change executions: named ones, or those that flags select.
+type batch struct {
+	sh        *cli.Shell
+	target    *cli.Target
+	format    *cli.Choice
+	consent   *cli.Consent
+	selection *selection
+	as        *operator
+}
+
+// batchHelp explains the flags of commands that act on selected executions.
+const batchHelp = `Instead of naming executions, select them with the flags of 'flunq ps': --workflow,
+--status, --since, --before, --where, --label, --stuck. Without --limit all are selected.
+The command then asks for confirmation (scripts use --yes); --dry-run only lists them.
+If an execution cannot be changed, the others still are; it is reported, and the exit
+code is 1.`
+
+// flags adds the flags of a command that changes executions with one of some statuses.
+func (b *batch) flags(c *cobra.Command, allowed []string) {
+	b.target = cli.TargetFlags(c, b.sh)
+	b.selection = selectionFlags(c, b.target, 0)
+	b.selection.allowed = allowed
+	b.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	b.as = operatorFlag(c)
+	b.consent = cli.ConsentFlags(c)
+	c.Args = b.selection.either
+	c.ValidArgsFunction = cli.CompleteExecutions(b.target, allowed...)
+}
+
+// find reads the executions that are named, or else those that the flags select. If refuse returns
+// errors for named ones, find returns these.
+func (b *batch) find(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
+	if len(ids) == 0 {
+		return b.selection.all(ctx, b.sh, r)
+	}
+	return findAll(ctx, r, ids, refuse)
+}
+
+// findAll reads executions, each once. It returns an error for each that refuse returns one for.
+func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
+	var found []store.Execution
+	var wrong []error
+	for _, id := range ids {
+		x, err := cli.FindExecution(ctx, r, id)
+		if err == nil {
+			err = refuse(x)
+		}
+		wrong = append(wrong, err)
+		if !slices.ContainsFunc(found, func(other store.Execution) bool { return other.ID == id }) {
+			found = append(found, x)
+		}
+	}
+	return found, errors.Join(wrong...)
+}
+
+// confirm lists the first of n executions that will be changed and asks for confirmation, unless --yes
+// is given. The list leaves out flags that follow the verb.
+func (b *batch) confirm(ctx context.Context, verb string, n int, of func(int) (id, status string)) error {
+	if b.consent.Yes {
+		return nil
+	}
+	const most = 10
+	listed, _, _ := strings.Cut(verb, " ")
+	for i := range min(n, most) {
+		id, status := of(i)
+		b.sh.Hint("%s %s (%s)", listed, cli.Printable(id), status)
+	}
+	if n > most {
+		b.sh.Hint("%s %s more: %s in all", listed, history.Number(n-most), history.Count(n, "execution"))
+	}
+	return b.consent.Confirm(ctx, b.sh, b.format, verb)
+}
+
+// someErrors returns an error with the first few texts; nil if there are none.
+func someErrors(texts []string) error {
+	const most = 10
+	if len(texts) > most {
+		texts = append(slices.Clone(texts[:most]), history.Number(len(texts)-most)+" more")
+	}
+	var all []error
+	for _, text := range texts {
+		all = append(all, errors.New(text))
+	}
+	return errors.Join(all...)
+}
