@@ -11,6 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -91,7 +92,7 @@ func sentence(a Action) string {
 	if len(a.IDs) == 1 {
 		return verb + " " + a.Table.one() + " " + a.IDs[0]
 	}
-	return verb + " " + some(len(a.IDs), a.Table.one())
+	return verb + " " + history.Count(len(a.IDs), a.Table.one())
 }
 
 // perform carries out an action.
@@ -133,12 +134,12 @@ func (m *model) copy(c wantCopy) tea.Cmd {
 		m.notify("there is no "+c.what+" to copy here", true)
 		return nil
 	case len(c.text) > maxCopied:
-		m.notify(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(maxCopied)), true)
+		m.notify(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, history.Number(len(c.text)), history.Number(maxCopied)), true)
 		return nil
 	}
 	said := "copied the " + c.what + ": " + strings.Join(strings.Fields(c.text), " ")
 	if canvas.Width(said) > m.width-4 {
-		said = "copied the " + c.what + ", " + some(utf8.RuneCountInString(c.text), "character")
+		said = "copied the " + c.what + ", " + history.Count(utf8.RuneCountInString(c.text), "character")
 	}
 	m.notify(said, false)
 	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07", "copy")

@@ -54,9 +54,8 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 		a.Right(0, canvas.Faint, "took")
 	}
 	w := &t.window
-	for y := 0; y < body.H && w.offset+y < len(w.lines); y++ {
-		line := &w.lines[w.offset+y]
-		row := body.Part(0, y, body.W, 1)
+	w.Rows(body, len(w.lines), canvas.Normal, func(row canvas.Area, at int) {
+		line := &w.lines[at]
 		text := t.text(l, line, &how)
 		x := t.drawName(row.Part(0, 0, names, 1), l, line, &text)
 		l.Rest(row.Part(0, 0, names, 1), x+1, text.noted, text.notes)
@@ -67,10 +66,10 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 		if starts > 0 {
 			row.Part(0, 0, a.W-times, 1).Right(0, canvas.Faint, c.start(line))
 		}
-		if w.offset+y == w.cursor {
+		if at == w.Cursor {
 			row.Part(0, 0, names, 1).Fill(0, cursorInk(how.focus))
 		}
-	}
+	})
 	if body.H < a.H-chartHead {
 		c.legend(a.Part(0, a.H-1, a.W, 1))
 	}
@@ -132,7 +131,7 @@ func (c *chart) stamps() []history.Moment {
 			out = c.momentsOf(out, int32(at))
 		}
 	} else {
-		from := max(0, t.window.cursor-maxCharted/2)
+		from := max(0, t.window.Cursor-maxCharted/2)
 		for _, l := range t.window.lines[from:min(len(t.window.lines), from+maxCharted)] {
 			switch l.kind {
 			case runPlace:
@@ -388,8 +387,8 @@ func (c *chart) waits(a canvas.Area, r *taskRun) {
 
 // chartLine returns the line of the tree at a row of a chart.
 func (t *taskTree) chartLine(row int) (line int, ok bool) {
-	line = t.window.offset + row - chartHead
-	return line, row >= chartHead && line < len(t.window.lines) && row-chartHead < t.window.height
+	line = t.window.Offset + row - chartHead
+	return line, row >= chartHead && line < len(t.window.lines) && row-chartHead < t.window.Height
 }
 
 // charts reports whether the timeline is shown, where the keys are those of the tree.
@@ -424,8 +423,8 @@ func (t *timeline) draw(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
 	}
 	whole := " " + passed(t.end.Sub(c.Start))
 	if c.Of > 0 {
-		of := count(int64(c.Of))
-		whole = fmt.Sprintf(" %*s/%s%s", len(of), count(int64(c.At)), of, whole)
+		of := history.Number(c.Of)
+		whole = fmt.Sprintf(" %*s/%s%s", len(of), history.Number(c.At), of, whole)
 	}
 	if c.Seeks && right-x > canvas.Width(whole)+12 {
 		right -= canvas.Width(whole)
@@ -441,7 +440,7 @@ func (t *timeline) draw(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
 // times formats a speed.
 func times(speed float64) string {
 	if speed >= 100 {
-		return count(int64(speed + 0.5))
+		return history.Number(int64(speed + 0.5))
 	}
 	return strconv.FormatFloat(speed, 'g', 4, 64)
 }
@@ -535,7 +534,7 @@ func passed(d time.Duration) string {
 	case d <= 0:
 		return "+0s"
 	case d < time.Minute:
-		return "+" + took(d)
+		return "+" + history.Duration(d)
 	}
 	return "+" + age(d)
 }

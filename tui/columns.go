@@ -45,7 +45,7 @@ func executionColumns() []column {
 		{title: "NOW / ERROR", most: 60, grows: true, text: func(r Row, now time.Time) string { return r.Stands.text(now) }},
 		{title: "AGE", most: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
 		{title: "TOOK", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return lasted(r) }, order: byLasting, down: true},
-		{title: "EVENTS", most: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return count(r.Count) }, order: byCount, down: true},
+		{title: "EVENTS", most: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
 		{title: "PARENT", field: "execution", most: 30, grows: true, needs: 130},
 		{title: "CREATED", most: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
 	}
@@ -71,7 +71,7 @@ func deadLetterColumns() []column {
 		{title: "EXECUTION", field: "execution", most: 40, grows: true},
 		{title: "REASON", field: "note", most: 80, grows: true},
 		{title: "TASK", field: "task", most: 40, grows: true, needs: 110},
-		{title: "ATTEMPTS", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return count(r.Count) }, order: byCount, down: true},
+		{title: "ATTEMPTS", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
 		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 150},
 		{title: "ID", field: "id", most: 20, needs: 130},
 	}
@@ -123,7 +123,7 @@ func (s *Activity) text(now time.Time) string {
 		}
 	}
 	if more := len(s.Open) - few; more > 0 {
-		parts = append(parts, count(int64(more))+" more")
+		parts = append(parts, history.Number(more)+" more")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -140,7 +140,7 @@ func lasted(r Row) string {
 	if r.Until.IsZero() {
 		return ""
 	}
-	return took(r.Until.Sub(r.At))
+	return history.Duration(r.Until.Sub(r.At))
 }
 
 func byTime(a, b Row) int  { return a.At.Compare(b.At) }

@@ -102,7 +102,7 @@ func actionCommand(verb Verb, table Table, args, what string) command {
 	return command{string(verb), "", args, what, func(m *model, text string) (tea.Cmd, string) {
 		ids := strings.Fields(text)
 		if len(ids) == 0 {
-			return nil, need("", "the id of "+article(table.one()))
+			return nil, "want the id of " + article(table.one())
 		}
 		return m.act(Action{Verb: verb, Table: table, IDs: ids}), ""
 	}}
@@ -113,13 +113,6 @@ func article(noun string) string {
 		return "an " + noun
 	}
 	return "a " + noun
-}
-
-func need(text, what string) string {
-	if text == "" {
-		return "want " + what
-	}
-	return ""
 }
 
 func reschedule(m *model, text string) (tea.Cmd, string) {

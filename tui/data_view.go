@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -155,99 +156,71 @@ func fits(text string, avail int) int {
 
 // dataItem is a value within JSON.
 type dataItem struct {
-	name       string // with quotes; "" in a list
-	from, to   int32  // position of its text
-	next       int32  // the next item outside it
-	count      int32  // number of items directly inside
-	depth      int16
-	kind       byte // the first character
-	lastOfKind bool
+	name     string // with quotes; "" in a list
+	from, to int32  // position of its text
+	next     int32  // the next item outside it
+	count    int    // number of items directly inside
+	depth    int16
+	kind     byte // the first character
+	last     bool // no other item follows in the same object or list
 }
 
-// itemsOf returns the values within JSON; none if the text is not JSON.
+// itemsOf returns the values within JSON, in order; none if the text is not JSON.
 func itemsOf(text string) []dataItem {
 	if !json.Valid([]byte(text)) {
 		return nil
 	}
-	return parseItems(text)
-}
-
-// itemParser parses text that is known to be JSON.
-type itemParser struct {
-	text  string
-	at    int
-	items []dataItem
-}
-
-func parseItems(text string) []dataItem {
-	p := &itemParser{text: text, items: make([]dataItem, 0, len(text)/32+1)}
-	p.value("", 0)
-	return p.items
-}
-
-func (p *itemParser) space() {
-	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
-		p.at++
-	}
-}
-
-// value parses a value. JSON nested deeper than Go's parser allows is rejected.
-func (p *itemParser) value(name string, depth int16) {
-	p.space()
-	me := len(p.items)
-	p.items = append(p.items, dataItem{name: name, from: int32(p.at), depth: depth, kind: p.text[p.at]})
-	n := int32(0)
-	switch p.text[p.at] {
-	case '{', '[':
-		n = p.inside(depth)
-	case '"':
-		p.quoted()
-	default:
-		for p.at < len(p.text) && strings.IndexByte(" \t\r\n,]}", p.text[p.at]) < 0 {
-			p.at++
+	items := make([]dataItem, 0, len(text)/32+1)
+	var open []int32 // the objects and lists around the position
+	name := ""       // of the next value of an object; "" before it
+	for from, to := tokenAt(text, 0); from < len(text); from, to = tokenAt(text, to) {
+		token, within := text[from:to], len(open)-1
+		switch {
+		case token == "}" || token == "]":
+			i := &items[open[within]]
+			i.to, i.next, open = int32(to), int32(len(items)), open[:within]
+			continue
+		case within >= 0 && items[open[within]].kind == '{' && name == "":
+			name = token
+			continue
+		case within >= 0:
+			items[open[within]].count++
+		}
+		at := int32(len(items))
+		items = append(items, dataItem{name: name, from: int32(from), to: int32(to), next: at + 1, depth: int16(len(open)), kind: token[0]})
+		if name = ""; token == "{" || token == "[" {
+			open = append(open, at)
 		}
 	}
-	i := &p.items[me]
-	i.to, i.next, i.count = int32(p.at), int32(len(p.items)), n
+	for at := range items {
+		i := &items[at]
+		i.last = int(i.next) == len(items) || items[i.next].depth < i.depth
+	}
+	return items
 }
 
-// inside parses what is between brackets.
-func (p *itemParser) inside(depth int16) (n int32) {
-	object := p.text[p.at] == '{'
-	p.at++
-	for last := -1; ; n++ {
-		p.space()
-		if c := p.text[p.at]; c == ',' {
-			p.at++
-			p.space()
-		} else if c == '}' || c == ']' {
-			p.at++
-			if last >= 0 {
-				p.items[last].lastOfKind = true
+// tokenAt finds the first token at or after a position of JSON, apart from commas and colons.
+func tokenAt(text string, from int) (begin, end int) {
+	const between = " \t\r\n,:"
+	for from < len(text) && strings.IndexByte(between, text[from]) >= 0 {
+		from++
+	}
+	end = from + 1
+	switch {
+	case from == len(text), strings.IndexByte("{}[]", text[from]) >= 0:
+	case text[from] == '"':
+		for ; text[end] != '"'; end++ {
+			if text[end] == '\\' {
+				end++
 			}
-			return n
 		}
-		name := ""
-		if object {
-			name = p.quoted()
-			p.space()
-			p.at++ // the colon
-		}
-		last = len(p.items)
-		p.value(name, depth+1)
-	}
-}
-
-// quoted parses a string and returns it with its quotes.
-func (p *itemParser) quoted() string {
-	from := p.at
-	for p.at++; p.text[p.at] != '"'; p.at++ {
-		if p.text[p.at] == '\\' {
-			p.at++
+		end++
+	default:
+		for end < len(text) && strings.IndexByte(between+"}]", text[end]) < 0 {
+			end++
 		}
 	}
-	p.at++
-	return p.text[from:p.at]
+	return from, end
 }
 
 func (i *dataItem) holds() bool { return (i.kind == '{' || i.kind == '[') && i.count > 0 }
@@ -305,7 +278,7 @@ func (v *dataView) drawLine(a canvas.Area, l canvas.Look, line *dataLine) {
 func closing(i *dataItem) string { return string(rune(i.kind + 2)) }
 
 func comma(i *dataItem) string {
-	if i.lastOfKind || i.depth == 0 {
+	if i.last || i.depth == 0 {
 		return ""
 	}
 	return ","
@@ -332,7 +305,7 @@ func (v *dataView) drawItem(a canvas.Area, l canvas.Look, at int32, x int) {
 		x = a.Put(x, 0, canvas.Calm, text)
 		a.Put(x, 0, canvas.Faint, comma(i))
 	default:
-		x = a.Put(x, 0, canvas.Warn, canvas.Clip(text, a.W-x, l.More()))
+		x = l.Rest(a, x, canvas.Warn, text)
 		a.Put(x, 0, canvas.Faint, comma(i))
 	}
 }
@@ -349,7 +322,7 @@ func (*dataView) drawHolder(a canvas.Area, i *dataItem, x int, open bool) {
 		if i.kind == '[' {
 			what = "item"
 		}
-		a.Put(x, 0, canvas.Faint, opening+" "+some(int(i.count), what)+" "+closing(i)+comma(i))
+		a.Put(x, 0, canvas.Faint, opening+" "+history.Count(i.count, what)+" "+closing(i)+comma(i))
 	}
 }
 
@@ -367,7 +340,7 @@ func (v *dataView) drawText(a canvas.Area, l canvas.Look, i *dataItem, x int) {
 		a.Put(x, 0, canvas.Faint, comma(i))
 		return
 	}
-	note := " " + count(int64(len(text)-2)) + " bytes"
+	note := " " + history.Number(len(text)-2) + " bytes"
 	avail := max(1, a.W-x-canvas.Width(note)-1)
 	// Read no more than can be shown.
 	head := strings.ToValidUTF8(text[:min(len(text), 4*avail)], "")

@@ -49,7 +49,7 @@ func (v *documentView) show(line int) {
 // draw draws the window. states holds the states of tasks by their first lines.
 func (v *documentView) draw(a canvas.Area, l canvas.Look, states map[int]State, focus bool) {
 	if v.of == nil {
-		a.Put(1, 0, canvas.Faint, canvas.Clip("the document is unknown", a.W-1, l.More()))
+		l.Rest(a, 1, canvas.Faint, "the document is unknown")
 		return
 	}
 	digits := len(strconv.Itoa(len(v.lines)))

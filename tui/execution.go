@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -308,11 +309,11 @@ func (rd *executionReader) sourcesBefore(at int32) []dataSource {
 	for ; at >= 0; at = t.runs[at].parent() {
 		r := &t.runs[at]
 		if r.Requested > 0 {
-			sources = append(sources, dataSource{r.Requested, inputData, ", event " + count(r.Requested)})
+			sources = append(sources, dataSource{r.Requested, inputData, ", event " + history.Number(r.Requested)})
 		}
 		if prior := t.prior(at); prior >= 0 {
 			p := &t.runs[prior]
-			note := " of " + t.tasks.at(p.task).Name + " before it, event " + count(p.Ended.Version)
+			note := " of " + t.tasks.at(p.task).Name + " before it, event " + history.Number(p.Ended.Version)
 			return append(sources, dataSource{p.Ended.Version, resultData, note})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -139,7 +140,7 @@ func (s *executionScreen) tabsWidth() int {
 func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int {
 	if !s.known {
 		text := cmp.Or(s.reads.problem, "reading "+s.id)
-		a.Put(1, 0, canvas.Faint, canvas.Clip(text, a.W-1, l.More()))
+		l.Rest(a, 1, canvas.Faint, text)
 		return 1
 	}
 	sign := signOf(l, s.now.State)
@@ -162,14 +163,14 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 
 // progress describes how far the execution has come, and how long that took.
 func (rd *executionReader) progress(now time.Time) string {
-	text := some(int(rd.now.Version), "event")
+	text := history.Count(rd.now.Version, "event")
 	if rd.tree.x.Version < rd.now.Version {
-		text = count(rd.tree.x.Version) + " of " + text + " read"
+		text = history.Number(rd.tree.x.Version) + " of " + text + " read"
 	}
 	switch {
 	case rd.now.At.IsZero():
 	case rd.now.State.Ended() && !rd.now.Until.IsZero():
-		text += "  took " + took(rd.now.Until.Sub(rd.now.At))
+		text += "  took " + history.Duration(rd.now.Until.Sub(rd.now.At))
 	default:
 		text += "  " + since(now, rd.now.At) + " old"
 	}
@@ -184,8 +185,8 @@ func (s *executionScreen) say(now time.Time) (canvas.Ink, string) {
 	case s.now.Problem != "":
 		return canvas.Bad, s.now.Problem
 	case s.tree.window.typed != "" && !s.inPane:
-		return canvas.Accent, "filter " + s.tree.window.typed + ": " + some(s.tree.window.found, "run") + " of " +
-			count(int64(len(s.tree.runs)-1)) + " (esc: all)"
+		return canvas.Accent, "filter " + s.tree.window.typed + ": " + history.Count(s.tree.window.found, "run") + " of " +
+			history.Number(len(s.tree.runs)-1) + " (esc: all)"
 	case s.now.State == Faulted:
 		return canvas.Bad, s.now.Note
 	case s.now.State.Ended():
@@ -229,7 +230,7 @@ func (s *executionScreen) paneTitle(p pane) string {
 	}
 	name := [...]string{"Data", "Timeline", "Document", "History", "Timers", "Facts", "Children"}[p]
 	if n > 0 {
-		name += " " + count(int64(n))
+		name += " " + history.Number(n)
 	}
 	return name
 }
@@ -273,7 +274,7 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 	if s.data.problem != "" {
 		i = canvas.Bad
 	}
-	a.Put(0, 0, i, canvas.Clip(title, a.W, l.More()))
+	l.Rest(a, 0, i, title)
 	rest := a.Part(0, 1, a.W, a.H-1)
 	if made := s.madeCall(); made != "" && a.H > 2 {
 		a.Put(0, 1, canvas.Normal, canvas.Clip(made, a.W, l.More()))
@@ -286,7 +287,7 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 
 func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
 	if len(s.now.Timers) == 0 {
-		a.Put(1, 0, canvas.Faint, canvas.Clip("no timers", a.W-1, l.More()))
+		l.Rest(a, 1, canvas.Faint, "no timers")
 	}
 	s.due.Rows(a, len(s.now.Timers), cursor, func(a canvas.Area, at int) {
 		r := s.now.Timers[at]
@@ -314,7 +315,7 @@ func (s *executionScreen) taskName(run string) string {
 
 func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
 	if len(s.now.Children) == 0 {
-		a.Put(1, 0, canvas.Faint, canvas.Clip("no children", a.W-1, l.More()))
+		l.Rest(a, 1, canvas.Faint, "no children")
 	}
 	s.children.Rows(a, len(s.now.Children), cursor, func(a canvas.Area, at int) {
 		r := s.now.Children[at]
@@ -357,7 +358,7 @@ func (s *executionScreen) allFacts() []fact {
 func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
 	all := s.allFacts()
 	if len(all) == 0 {
-		a.Put(1, 0, canvas.Faint, canvas.Clip("nothing is known", a.W-1, l.More()))
+		l.Rest(a, 1, canvas.Faint, "nothing is known")
 	}
 	avail := 0
 	for _, f := range all {

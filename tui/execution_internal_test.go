@@ -274,7 +274,7 @@ func TestExecutionMouse(t *testing.T) {
 	line := slices.IndexFunc(s.tree.window.lines, func(l treeLine) bool {
 		return s.tree.text(canvas.Look{}, &l, &treeLook{}).name == "mail"
 	})
-	settle(t, s, s.click(10, s.places.tree.y+line-s.tree.window.offset, false))
+	settle(t, s, s.click(10, s.places.tree.y+line-s.tree.window.Offset, false))
 	if got := s.tree.chosenTask().Name; got != "mail" {
 		t.Errorf("a click chooses %q, want mail", got)
 	}

@@ -21,7 +21,7 @@ func (s *executionScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	if s.typed.on {
 		return s.typeKey(k), true
 	}
-	if on, page := s.scrolled(); canvas.ScrollKey(k, on, max(1, page-1)) {
+	if on, list := s.scrolled(); canvas.ScrollKey(k, on, max(1, list.Height-1)) {
 		return s.chose(), true
 	}
 	if cmd, ok := s.act(k); ok {
@@ -38,26 +38,27 @@ func (s *executionScreen) chose() tea.Cmd {
 	return tea.Batch(s.readPage(), s.readData())
 }
 
-// scrolled returns the focused part and its height.
-func (s *executionScreen) scrolled() (on scroller, page int) {
+// scrolled returns the focused part, and its lines.
+func (s *executionScreen) scrolled() (on scroller, lines *canvas.List) {
 	if !s.inPane {
-		return s.tree, s.tree.window.height
+		return s.tree, &s.tree.window.List
 	}
 	s.due.Length, s.facts.Length, s.children.Length = len(s.now.Timers), len(s.allFacts()), len(s.now.Children)
 	switch s.pane {
-	case documentPane:
-		return &s.document, s.document.Height
 	case historyPane:
-		return s.history, s.history.Height
+		return s.history, &s.history.List
+	case documentPane:
+		lines = &s.document.List
 	case timersPane:
-		return &s.due, s.due.Height
+		lines = &s.due
 	case factsPane:
-		return &s.facts, s.facts.Height
+		lines = &s.facts
 	case childrenPane:
-		return &s.children, s.children.Height
+		lines = &s.children
 	case dataPane, timelinePane, paneCount:
+		lines = &s.data.view.List
 	}
-	return &s.data.view, s.data.view.Height
+	return lines, lines
 }
 
 // act handles the keys of actions.
@@ -270,7 +271,7 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 	switch {
 	case p.tree.has(x, y):
 		s.inPane = false
-		s.tree.To(s.tree.window.offset + y - p.tree.y)
+		s.tree.To(s.tree.window.Offset + y - p.tree.y)
 		if double {
 			return s.enter()
 		}
@@ -300,23 +301,11 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 
 func (s *executionScreen) clickPane(y int, double bool) tea.Cmd {
 	s.inPane = true
-	on, _ := s.scrolled()
-	switch s.pane {
-	case documentPane:
-		y += s.document.Offset
-	case historyPane:
-		y += s.history.Offset
-		s.history.follow = false
-	case timersPane:
-		y += s.due.Offset
-	case factsPane:
-		y += s.facts.Offset
-	case childrenPane:
-		y += s.children.Offset
-	case dataPane, timelinePane, paneCount:
-		y += s.data.view.Offset - 1
+	on, lines := s.scrolled()
+	if s.pane == dataPane {
+		y-- // its title
 	}
-	on.To(y)
+	on.To(lines.Offset + y)
 	if double {
 		return s.enter()
 	}

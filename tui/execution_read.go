@@ -7,6 +7,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // executionReads tracks which requests were made, and when.
@@ -388,7 +390,7 @@ func readPartOf(source dataSource, text string) readPart {
 	for _, name := range source.part.members() {
 		if value, ok := members[name]; ok {
 			found.name, found.text = name, string(value)
-			found.items = parseItems(found.text)
+			found.items = itemsOf(found.text)
 			return found
 		}
 	}
@@ -411,7 +413,7 @@ func (rd *executionReader) dataPlace() dataPlace {
 // dataSources returns where data may be found, best first.
 func (rd *executionReader) dataSources(at dataPlace) []dataSource {
 	if at.event > 0 {
-		return []dataSource{{at.event, allData, " of event " + count(at.event)}}
+		return []dataSource{{at.event, allData, " of event " + history.Number(at.event)}}
 	}
 	if at.run < 0 {
 		return nil
@@ -419,7 +421,7 @@ func (rd *executionReader) dataSources(at dataPlace) []dataSource {
 	if at.before {
 		return rd.sourcesBefore(at.run)
 	}
-	return []dataSource{{at.settled, resultData, ", event " + count(at.settled)}}
+	return []dataSource{{at.settled, resultData, ", event " + history.Number(at.settled)}}
 }
 
 // lacking explains why there is no data.
@@ -442,7 +444,7 @@ func (rd *executionReader) dataTitle() string {
 	case d.fixed != nil || d.event > 0 && d.found:
 		return d.title
 	case d.event > 0:
-		return "reading event " + count(d.event)
+		return "reading event " + history.Number(d.event)
 	case d.problem != "":
 		return d.problem
 	}

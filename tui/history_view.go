@@ -251,7 +251,7 @@ func (v *historyView) draw(a canvas.Area, l canvas.Look, now time.Time, focus bo
 		drawEvent(row, l, &v.events[at], now, digits)
 	})
 	if len(v.events) == 0 {
-		a.Put(1, 0, canvas.Faint, canvas.Clip(v.emptiness(), a.W-1, l.More()))
+		l.Rest(a, 1, canvas.Faint, v.emptiness())
 	}
 	v.foot(a, l)
 }
@@ -267,7 +267,7 @@ func drawEvent(a canvas.Area, l canvas.Look, e *Event, now time.Time, digits int
 	x = a.Put(x, 0, canvas.Faint, at) + 1
 	s := signOf(l, e.State)
 	x = a.Put(x, 0, s.ink, s.glyph) + 1
-	x = a.Put(x, 0, s.ink, canvas.Clip(e.Type, a.W-x, l.More()))
+	x = l.Rest(a, x, s.ink, e.Type)
 	x = max(x+1, min(digits+34, a.W/2))
 	task := history.Task(e.Task)
 	if canvas.Width(task) > a.W-x && e.Ref != "" {
@@ -288,9 +288,9 @@ func (v *historyView) emptiness() string {
 	case v.problem != "":
 		return v.problem
 	case v.typed != "" && v.scanned < v.last:
-		return "searching event " + count(v.scanned) + " of " + count(v.last)
+		return "searching event " + history.Number(v.scanned) + " of " + history.Number(v.last)
 	case v.typed != "":
-		return "none of " + count(v.last) + " events matches " + v.typed + " (esc: all)"
+		return "none of " + history.Number(v.last) + " events matches " + v.typed + " (esc: all)"
 	case v.last > 0 || v.wanted > 0:
 		return "reading the history"
 	default:
@@ -300,14 +300,14 @@ func (v *historyView) emptiness() string {
 
 // foot draws which events are shown, and how many there are.
 func (v *historyView) foot(a canvas.Area, l canvas.Look) {
-	text := "event " + count(v.current().Version) + " of " + count(v.last)
+	text := "event " + history.Number(v.current().Version) + " of " + history.Number(v.last)
 	if v.typed != "" {
-		text += l.Pick(" · ", " | ") + "filter " + v.typed + ": " + count(v.matched) + " found"
+		text += l.Pick(" · ", " | ") + "filter " + v.typed + ": " + history.Number(v.matched) + " found"
 		if v.scanned < v.last {
 			text += " so far"
 		}
 		if over := v.matched - int64(len(v.events)); over > 0 {
-			text += ", the last " + count(int64(len(v.events))) + " are kept"
+			text += ", the last " + history.Number(len(v.events)) + " are kept"
 		}
 	}
 	if v.follow {

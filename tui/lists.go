@@ -171,7 +171,7 @@ func (s *listScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 		s.find.Draw(line, x, 0)
 		if problem := s.table.filter.Problem; problem != "" {
 			x += canvas.Width(s.find.Text()) + 3
-			line.Put(x, 0, canvas.Warn, canvas.Clip(problem, line.W-x, l.More()))
+			l.Rest(line, x, canvas.Warn, problem)
 		}
 	}
 }

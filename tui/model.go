@@ -139,7 +139,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return nil
 	case tea.ResumeMsg:
 		return m.resumed()
-	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantBack, wantCommand:
+	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantCommand:
 		return m.want(msg)
 	default:
 		return m.answered(msg)
@@ -174,7 +174,7 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 		return nil
 	case asking:
 		return msg.answer
-	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantBack, wantCommand:
+	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantCommand:
 		return m.want(msg)
 	default:
 		return give(msg)
@@ -194,8 +194,6 @@ func (m *model) want(msg tea.Msg) tea.Cmd {
 		return m.copy(msg)
 	case wantNotice:
 		m.notify(msg.text, msg.bad)
-	case wantBack:
-		return m.back()
 	case wantCommand:
 		return m.run(msg.line)
 	}
@@ -452,7 +450,6 @@ type (
 		text string
 		bad  bool
 	}
-	wantBack struct{}
 )
 
 // The messages that the model sends to all screens.

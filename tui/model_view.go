@@ -10,6 +10,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -99,7 +100,7 @@ func (o *observer) names(avail int) []string {
 				name = kind.title()
 			}
 			if n := counts[kind]; n > 0 && (how.counted || kind == DeadLetters) {
-				name += " " + count(n)
+				name += " " + history.Number(n)
 			}
 			names = append(names, name)
 		}

@@ -301,9 +301,9 @@ func (l *listing) share(avail int) string {
 	case shown <= 0, int64(shown) == of && l.total > 0, shown == len(l.rows) && l.total == 0:
 		return ""
 	case l.total == 0:
-		return ", " + count(int64(shown)) + " of " + count(of) + " or more"
+		return ", " + history.Number(shown) + " of " + history.Number(of) + " or more"
 	default:
-		return ", " + count(int64(shown)) + " of " + count(of)
+		return ", " + history.Number(shown) + " of " + history.Number(of)
 	}
 }
 

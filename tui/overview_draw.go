@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -77,7 +78,7 @@ func (s *overviewScreen) counts(a canvas.Area, l canvas.Look) int {
 func countsWidth(all []counted) int {
 	n := 0
 	for _, c := range all {
-		n += 6 + len(count(c.n)) + len(c.what)
+		n += 6 + len(history.Number(c.n)) + len(c.what)
 	}
 	return n
 }
@@ -90,7 +91,7 @@ func drawCounts(a canvas.Area, l canvas.Look, x, y int, all []counted) int {
 			how = canvas.Faint
 		}
 		x = a.Put(x, y, how, s.glyph) + 1
-		x = a.Put(x, y, how|canvas.Strong, count(c.n)) + 1
+		x = a.Put(x, y, how|canvas.Strong, history.Number(c.n)) + 1
 		x = a.Put(x, y, canvas.Faint, c.what) + 3
 	}
 	return x
@@ -166,7 +167,7 @@ func (s *overviewScreen) services(a canvas.Area, l canvas.Look, y int, workers b
 }
 
 func drawService(a canvas.Area, l canvas.Look, name int, s Service) {
-	state, alive, how := Alive, count(int64(s.Alive))+" alive", canvas.Normal
+	state, alive, how := Alive, history.Number(s.Alive)+" alive", canvas.Normal
 	if s.Alive == 0 {
 		state, alive, how = Silent, "none alive", canvas.Bad
 	}
@@ -175,11 +176,11 @@ func drawService(a canvas.Area, l canvas.Look, name int, s Service) {
 	x := l.Field(a, 2, 0, name, canvas.Strong, s.Name) + 2
 	a.Put(x, 0, how, alive)
 	x += 12
-	a.Put(x, 0, canvas.Normal, count(int64(s.Busy))+" busy")
+	a.Put(x, 0, canvas.Normal, history.Number(s.Busy)+" busy")
 	x += 10
-	x = a.Put(x, 0, loaded(s.Lag), "lag "+count(s.Lag)) + 2
-	x = a.Put(max(x, 2+name+2+12+10+12), 0, loaded(s.Pending), "pending "+count(s.Pending)) + 2
-	a.Put(x, 0, canvas.Warn, canvas.Clip(s.Note, a.W-x, l.More()))
+	x = a.Put(x, 0, loaded(s.Lag), "lag "+history.Number(s.Lag)) + 2
+	x = a.Put(max(x, 2+name+2+12+10+12), 0, loaded(s.Pending), "pending "+history.Number(s.Pending)) + 2
+	l.Rest(a, x, canvas.Warn, s.Note)
 }
 
 // loaded returns the ink of a number that should be small.
@@ -199,7 +200,7 @@ func drawWorker(a canvas.Area, l canvas.Look, w Worker) {
 	x := a.Put(2, 0, sign.ink, sign.glyph+" "+string(w.State)) + 1
 	x = max(x, 12)
 	x = l.Field(a, x, 0, min(40, a.W-x-26), canvas.Normal, w.Name) + 1
-	a.Put(x, 0, canvas.Normal, count(w.Busy)+" at hand")
+	a.Put(x, 0, canvas.Normal, history.Number(w.Busy)+" at hand")
 	a.Put(x+12, 0, canvas.Faint, "seen "+age(w.Idle)+" ago")
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -168,9 +169,9 @@ func (t *table) emptiness() string {
 	case !t.loaded:
 		return "reading " + strings.ToLower(t.kind.title())
 	case t.next != "" || t.first != "":
-		return "looking: " + count(int64(t.scanned)) + " so far"
+		return "looking: " + history.Number(t.scanned) + " so far"
 	case t.typed != "":
-		return "none of " + count(int64(t.scanned)) + " matches " + t.typed + " (esc: all)"
+		return "none of " + history.Number(t.scanned) + " matches " + t.typed + " (esc: all)"
 	default:
 		return "no " + strings.ToLower(t.kind.title())
 	}
@@ -181,10 +182,10 @@ func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 	y := a.H - 1
 	parts := []string{t.place(total)}
 	if n := len(t.marked); n > 0 {
-		parts = append(parts, count(int64(n))+" marked")
+		parts = append(parts, history.Number(n)+" marked")
 	}
 	if t.typed != "" {
-		parts = append(parts, "filter "+t.typed+": "+count(int64(t.scanned))+" looked at"+t.going())
+		parts = append(parts, "filter "+t.typed+": "+history.Number(t.scanned)+" looked at"+t.going())
 	}
 	if t.sort != 0 {
 		parts = append(parts, "sorted by "+strings.ToLower(columnsOf(t.kind)[t.sort-1].title)+t.among(total))
@@ -218,18 +219,18 @@ func (t *table) place(total int64) string {
 	left := int64(t.after + len(t.rows) - 1 - t.Cursor)
 	switch {
 	case t.ended && t.typed == "" && total > left:
-		return count(total-left) + " of " + count(total)
+		return history.Number(total-left) + " of " + history.Number(total)
 	case t.ended && left == 0:
 		return "the last one"
 	case t.ended:
-		return some(int(left), "row") + " before the end"
+		return history.Count(left, "row") + " before the end"
 	case t.typed == "" && total > 0:
 		of = max(total, of)
-		return count(at) + " of " + count(of)
+		return history.Number(at) + " of " + history.Number(of)
 	case t.next != "":
-		return count(at) + " of " + count(of) + " or more"
+		return history.Number(at) + " of " + history.Number(of) + " or more"
 	default:
-		return count(at) + " of " + count(of)
+		return history.Number(at) + " of " + history.Number(of)
 	}
 }
 
@@ -245,5 +246,5 @@ func (t *table) among(total int64) string {
 	if t.next == "" && int64(len(t.rows)) >= total || t.typed != "" && t.next == "" {
 		return ""
 	}
-	return " among the first " + count(int64(len(t.rows)))
+	return " among the first " + history.Number(len(t.rows))
 }

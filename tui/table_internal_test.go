@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // many is a source with this many timers.
@@ -50,7 +52,7 @@ func TestPaging(t *testing.T) {
 	if s.asked > asked+1 {
 		t.Errorf("the end took %d questions", s.asked-asked)
 	}
-	p.has(fmt.Sprintf("%s of %s", count(n), count(n)))
+	p.has(fmt.Sprintf("%s of %s", history.Number(n), history.Number(n)))
 	for at = n - 1; at > 0; at = max(0, at-19) {
 		check(at)
 		p.keys("pgup").pass(restingTick)

@@ -23,16 +23,7 @@ type treeLook struct {
 func (t *taskTree) draw(a canvas.Area, l canvas.Look, how treeLook) {
 	w := &t.window
 	t.scroll(a.H)
-	for y := range w.height {
-		at := w.offset + y
-		if at >= len(w.lines) {
-			break
-		}
-		t.drawLine(a.Part(0, y, a.W, 1), l, &w.lines[at], &how)
-		if at == w.cursor {
-			a.Fill(y, cursorInk(how.focus))
-		}
-	}
+	w.Rows(a, len(w.lines), cursorInk(how.focus), func(row canvas.Area, at int) { t.drawLine(row, l, &w.lines[at], &how) })
 	if len(w.lines) == 0 {
 		a.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, l.More()))
 	}
@@ -41,11 +32,11 @@ func (t *taskTree) draw(a canvas.Area, l canvas.Look, how treeLook) {
 // scroll keeps the cursor inside a window with this height.
 func (t *taskTree) scroll(height int) {
 	w := &t.window
-	w.height = max(1, height)
+	w.Height = max(1, height)
 	t.arrange()
-	margin := min(2, w.height/4) // lines before and after the cursor
-	w.offset = max(w.cursor-w.height+1+margin, min(w.offset, w.cursor-margin))
-	w.offset = max(0, min(w.offset, len(w.lines)-w.height))
+	margin := min(2, w.Height/4) // lines before and after the cursor
+	w.Offset = max(w.Cursor-w.Height+1+margin, min(w.Offset, w.Cursor-margin))
+	w.Offset = max(0, min(w.Offset, len(w.lines)-w.Height))
 }
 
 // cursorInk returns the ink of the row at the cursor, stronger with the focus.
@@ -247,7 +238,7 @@ func lastedFor(began, ended time.Time) string {
 	if !ended.After(began) {
 		return "0s"
 	}
-	return took(ended.Sub(began))
+	return history.Duration(ended.Sub(began))
 }
 
 // turnedName names a run that stands for its turn.
@@ -281,7 +272,7 @@ func (r *taskRun) turnName(at int) string {
 
 // turnCount describes how many turns there are, and how many failed.
 func (t *runTree) turnCount(r *taskRun) string {
-	return some(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
+	return history.Count(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
 }
 
 // turnWord returns the word for the turns of a task.
@@ -298,7 +289,7 @@ func (r *taskRun) turnWord() string {
 
 func (t *runTree) failedOf(r *taskRun, from, to int) string {
 	if n := t.failures(r, from, to); n > 0 {
-		return ", " + count(int64(n)) + " failed"
+		return ", " + history.Number(n) + " failed"
 	}
 	return ""
 }
@@ -329,7 +320,7 @@ func (t *runTree) turnText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 	state := t.turnState(r, int(line.turn))
 	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: signOf(l, state)}
 	runs := r.turns[line.turn].runs
-	text.detail = some(len(runs), "task")
+	text.detail = history.Count(len(runs), "task")
 	began, ended := t.runs[runs[0]].Began.At, time.Time{}
 	for _, at := range runs {
 		if t.runs[at].Ended.At.After(ended) {
@@ -353,7 +344,7 @@ func (t *runTree) rangeText(l canvas.Look, line *treeLine, _ *treeLook) treeText
 	from, to := int(line.turn), int(line.turn+line.size)
 	text := treeText{word: string(Completed), sign: signOf(l, Completed)}
 	text.name = r.turnName(from) + l.Pick(" – ", " - ") + r.turnName(to-1)
-	text.detail = some(to-from, r.turnWord())
+	text.detail = history.Count(to-from, r.turnWord())
 	if failed := t.failedOf(r, from, to); failed != "" {
 		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(l, Faulted)
 	}

@@ -3,6 +3,8 @@ package tui
 import (
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // treePlace identifies a line of the tree.
@@ -45,8 +47,9 @@ type treeWindow struct {
 	found  int    // number of runs that match
 	follow bool
 
-	cursor, offset, height int
-	at                     treePlace // of the cursor
+	canvas.List
+
+	at treePlace // of the cursor
 }
 
 // fold says how much is open.
@@ -59,7 +62,7 @@ const (
 )
 
 func (w *treeWindow) init() {
-	w.folds, w.runOf, w.height, w.follow, w.made = map[treePlace]bool{}, map[int32]int32{}, 1, true, -1
+	w.folds, w.runOf, w.Height, w.follow, w.made = map[treePlace]bool{}, map[int32]int32{}, 1, true, -1
 }
 
 // maxTreeLines is the maximum number of lines of a tree.
@@ -90,14 +93,14 @@ func (t *taskTree) locate() {
 	w := &t.window
 	for at := w.at; ; {
 		if i := slices.IndexFunc(w.lines, func(l treeLine) bool { return l.covers(at) }); i >= 0 {
-			w.cursor = i
+			w.Cursor = i
 			return
 		}
 		var ok bool
 		if at, ok = t.outside(at); !ok {
-			w.cursor = max(0, min(w.cursor, len(w.lines)-1))
+			w.Cursor = max(0, min(w.Cursor, len(w.lines)-1))
 			if len(w.lines) > 0 {
-				w.at = w.lines[w.cursor].treePlace
+				w.at = w.lines[w.Cursor].treePlace
 			}
 			return
 		}
@@ -217,15 +220,15 @@ func (t *runTree) over(at, turn int32) bool {
 }
 
 // Move moves the cursor by lines, and stops following.
-func (t *taskTree) Move(lines int) { t.To(t.window.cursor + lines) }
+func (t *taskTree) Move(lines int) { t.To(t.window.Cursor + lines) }
 
 // To puts the cursor on a line.
 func (t *taskTree) To(line int) {
 	w := &t.window
 	w.follow = false
-	w.cursor = max(0, min(line, len(w.lines)-1))
+	w.Cursor = max(0, min(line, len(w.lines)-1))
 	if len(w.lines) > 0 {
-		w.at = w.lines[w.cursor].treePlace
+		w.at = w.lines[w.Cursor].treePlace
 	}
 }
 
@@ -236,13 +239,7 @@ func (t *taskTree) Start() { t.To(0) }
 func (t *taskTree) End() { t.To(len(t.window.lines) - 1) }
 
 // chosen returns the line of the cursor.
-func (t *taskTree) chosen() treeLine {
-	w := &t.window
-	if w.cursor >= len(w.lines) {
-		return treeLine{}
-	}
-	return w.lines[w.cursor]
-}
+func (t *taskTree) chosen() treeLine { return canvas.At(t.window.lines, t.window.Cursor) }
 
 // chosenRun returns the run at the cursor; see runOf.
 func (t *taskTree) chosenRun() int32 { return t.runOf(t.chosen()) }
@@ -290,7 +287,7 @@ func (t *taskTree) fold() {
 		return
 	}
 	lines := t.window.lines
-	for i := t.window.cursor - 1; i >= 0 && i < len(lines); i-- {
+	for i := t.window.Cursor - 1; i >= 0 && i < len(lines); i-- {
 		if lines[i].depth < l.depth {
 			t.To(i)
 			return

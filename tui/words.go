@@ -13,9 +13,6 @@ import (
 // age formats an elapsed time to the second.
 func age(d time.Duration) string { return history.Duration(d.Round(time.Second)) }
 
-// took formats a duration that has ended.
-func took(d time.Duration) string { return history.Duration(d) }
-
 // wait formats a remaining time, rounded up to the second.
 func wait(d time.Duration) string {
 	return age((d + time.Second - time.Nanosecond).Truncate(time.Second))
@@ -76,19 +73,13 @@ func zoned(now time.Time, text string) string {
 	return text
 }
 
-// count formats a number with thousands separators.
-func count(n int64) string { return history.Number(n) }
-
 // rate formats events per second.
 func rate(n float64) string {
 	if n >= 100 || n == 0 {
-		return count(int64(n + 0.5))
+		return history.Number(int64(n + 0.5))
 	}
 	return strconv.FormatFloat(n, 'f', 1, 64)
 }
-
-// some formats a number of things.
-func some(n int, what string) string { return history.Count(n, what) }
 
 // duration parses a duration without months.
 func duration(text string) (time.Duration, error) {
