@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine"
@@ -74,7 +75,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	report := &Report{Head: head(ctx, rdb, opts)}
 	chosen := opts.chosen()
 	for i, sc := range chosen {
-		s := newStage(rdb, opts, Progress{Scenario: sc.Name, Number: i + 1, Of: len(chosen)})
+		s := newScenarioRun(rdb, opts, Progress{Scenario: sc.Name, Number: i + 1, Of: len(chosen)})
 		err := s.run(ctx, sc)
 		report.Results = append(report.Results, s.results...)
 		if err != nil {
@@ -85,18 +86,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 }
 
 func (o Options) chosen() []Scenario {
-	if len(o.Only) == 0 {
-		return Scenarios()
-	}
-	var out []Scenario
-	for _, sc := range Scenarios() {
-		for _, name := range o.Only {
-			if name == sc.Name {
-				out = append(out, sc)
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(Scenarios(), func(sc Scenario) bool { return len(o.Only) > 0 && !slices.Contains(o.Only, sc.Name) })
 }
 
 // run measures one scenario and removes its data.

@@ -32,8 +32,7 @@ func (l latency) measure(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		limit := bare.result("")
-		l.add(got.result(name).beside(limit.P50, fmt.Sprintf("four hops of bare commands (p99 %.2f ms)", limit.P99)))
+		l.add(got.result(name).besideTimes(bare.result(""), "four hops of bare commands"))
 	}
 	return l.loaded(ctx)
 }

@@ -38,17 +38,16 @@ const (
 // of a bare loop.
 func (t timers) lateness(ctx context.Context, rate int) error {
 	p := timerSeries{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()), 1)}
-	bare, err := t.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), t.rawKey("timers"), t.limits().rawClock)
+	name := fmt.Sprintf("lateness at %d/s", rate)
+	bare, err := t.observe(ctx, p, "the limit: "+name, t.rawKey("timers"), t.limits().rawClock)
 	if err != nil {
 		return err
 	}
-	got, err := t.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), t.timersKey(), t.services)
+	got, err := t.observe(ctx, p, name, t.timersKey(), t.services)
 	if err != nil {
 		return err
 	}
-	r := got.result(fmt.Sprintf("lateness at %d/s", rate))
-	limit := bare.result("")
-	t.add(r.beside(limit.P50, fmt.Sprintf("a loop of ZRANGE, XADD, ZREM (p99 %.2f ms)", limit.P99)))
+	t.add(got.result(name).besideTimes(bare.result(""), "a loop of ZRANGE, XADD, ZREM"))
 	return nil
 }
 
@@ -77,7 +76,7 @@ func (t timers) loaded(ctx context.Context) error {
 		}
 		both[i] = got.result(name)
 	}
-	t.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d timers of another tenant (p99 %.2f ms)", load, both[0].P99)))
+	t.add(both[1].besideTimes(both[0], fmt.Sprintf("without %d timers of another tenant", load)))
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (l latency) loaded(ctx context.Context) error {
 		}
 		both[i] = got.result(name)
 	}
-	l.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d executions of another tenant (p99 %.2f ms)", n, both[0].P99)))
+	l.add(both[1].besideTimes(both[0], fmt.Sprintf("without %d executions of another tenant", n)))
 	return nil
 }
 

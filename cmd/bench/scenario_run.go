@@ -29,7 +29,7 @@ type scenarioRun struct {
 	progress Progress
 }
 
-func newStage(rdb wire.Redis, opts Options, p Progress) *scenarioRun {
+func newScenarioRun(rdb wire.Redis, opts Options, p Progress) *scenarioRun {
 	return &scenarioRun{
 		opts: opts, rdb: rdb, store: store.New(rdb, store.Options{}), progress: p,
 		tenant: "bench-" + strings.ToLower(rand.Text()[:8]),

@@ -172,9 +172,9 @@ func (s scheduling) late(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		limit, r := bare.result(""), got.result(name)
+		r := got.result(name)
 		r.Cost = cost
-		s.add(r.beside(limit.P50, fmt.Sprintf("those loops (p99 %.2f ms)", limit.P99)))
+		s.add(r.besideTimes(bare.result(""), "those loops"))
 	}
 	return nil
 }

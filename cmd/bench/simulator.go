@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,19 +83,18 @@ func (s simulator) measure(ctx context.Context) error {
 // search runs the search of flunq sim --faults none on one core.
 func (s simulator) search(ctx context.Context, cfg sim.Config) (drainResult, error) {
 	began := time.Now()
-	over := func() bool { return time.Since(began) >= s.opts.Duration }
 	base := &search.Search{
 		Config: cfg, First: 1, Last: math.MaxInt32, Parallel: 1,
-		More: func() bool { return !over() },
+		More: func() bool { return time.Since(began) < s.opts.Duration },
 		Progress: func(search.Progress) {
 			s.report("executions of a search", float64(time.Since(began))/float64(s.opts.Duration))
 		},
 	}
 	r, err := base.Run(ctx)
-	switch {
-	case firstError(ctx.Err(), err) != nil:
-		return drainResult{}, firstError(ctx.Err(), err)
-	case len(r.Findings) > 0:
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return drainResult{}, err
+	}
+	if len(r.Findings) > 0 {
 		return drainResult{}, fmt.Errorf("the search: %w", r.Findings[0].Violation)
 	}
 	return drainResult{n: r.Plain + r.Seeds, took: time.Since(began)}, nil
@@ -108,7 +108,7 @@ func (s simulator) seeds(ctx context.Context, measuring string, run func(context
 		if err == nil && result.Status != decide.Completed && ctx.Err() == nil {
 			err = fmt.Errorf("seed %d ended as %s", n, result.Status)
 		}
-		if err = firstError(ctx.Err(), err); err != nil {
+		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return drainResult{}, err
 		}
 		took := time.Since(began)
@@ -116,15 +116,6 @@ func (s simulator) seeds(ctx context.Context, measuring string, run func(context
 			return drainResult{n: n, took: took}, nil
 		}
 	}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // decideAll decides an execution from start to end. Timers fire as soon as they are

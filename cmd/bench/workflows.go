@@ -150,23 +150,15 @@ func (s *scenarioRun) start(ctx context.Context, def *dsl.Definition, n int) err
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	wrong := make(chan error, starters)
-	for range starters {
+	errs := make([]error, starters)
+	for k := range errs {
 		wg.Go(func() {
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				if err := s.begin(ctx, def, fmt.Sprintf("x%07d", i)); err != nil {
-					wrong <- err
-					return
-				}
+			for i := next.Add(1); i <= int64(n) && errs[k] == nil; i = next.Add(1) {
+				errs[k] = s.begin(ctx, def, fmt.Sprintf("x%07d", i))
 			}
 		})
 	}
 	wg.Wait()
-	close(wrong)
-	var errs []error
-	for err := range wrong {
-		errs = append(errs, err)
-	}
 	return errors.Join(errs...)
 }
 

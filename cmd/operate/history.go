@@ -35,8 +35,8 @@ type historyPrinter struct {
 	follow bool
 	report string
 
-	page    *run.ReportFile
-	printed *report.Recording // for --report
+	page     *run.ReportFile
+	reported *report.Recording // for --report
 
 	rows      []historyRow       // for -o json and yaml
 	rec       *recording.Export  // for -o jsonl
@@ -119,7 +119,7 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 		return err
 	}
 	if h.report != "" {
-		h.printed = report.NewRecording("")
+		h.reported = report.NewRecording("")
 	}
 	if h.format.String() == "table" {
 		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
@@ -179,8 +179,8 @@ func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execut
 	if h.format.String() == "jsonl" {
 		outs = append(outs, h.sh.Out)
 	}
-	if h.printed != nil {
-		outs = append(outs, h.printed)
+	if h.reported != nil {
+		outs = append(outs, h.reported)
 	}
 	if len(outs) > 0 && (len(events) > 0 || !h.follow) { // otherwise the execution may not have begun
 		if h.rec == nil {
@@ -247,8 +247,8 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 			return err
 		}
 	}
-	if h.printed != nil && !h.printed.Empty() {
-		page := &report.Report{Verb: "history", Command: "flunq history " + cli.Quote(id), Verdict: h.printed.Ended(), Runs: []*report.Recording{h.printed}}
+	if h.reported != nil && !h.reported.Empty() {
+		page := &report.Report{Verb: "history", Command: "flunq history " + cli.Quote(id), Verdict: h.reported.Ended(), Runs: []*report.Recording{h.reported}}
 		if err := h.page.Write(page); err != nil {
 			return err
 		}

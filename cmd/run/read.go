@@ -200,18 +200,23 @@ func (r *Runner) readStart(cfg *sim.Config) error {
 
 // recorded runs the simulation and writes its recording to --record and to the report.
 func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	if r.record == "" {
-		return recording.Record(ctx, cfg, r.printed)
+	switch {
+	case r.record == "":
+		return recording.Record(ctx, cfg, r.reported)
+	case r.reported == nil:
+		return recordTo(ctx, r.record, cfg)
+	default:
+		return recordTo(ctx, r.record, cfg, r.reported)
 	}
-	f, err := os.Create(r.record)
+}
+
+// recordTo runs a simulation and writes its recording to a file and to further writers.
+func recordTo(ctx context.Context, file string, cfg sim.Config, further ...io.Writer) (*sim.Result, error) {
+	f, err := os.Create(file)
 	if err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(r.record, err))
+		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file, err))
 	}
-	var out io.Writer = f
-	if r.printed != nil {
-		out = io.MultiWriter(f, r.printed)
-	}
-	result, err := recording.Record(ctx, cfg, out)
+	result, err := recording.Record(ctx, cfg, io.MultiWriter(append(further, f)...))
 	if closed := f.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("write the recording: %w", closed)
 	}

@@ -23,28 +23,28 @@ import (
 func (r *Runner) openReport() (*ReportFile, error) {
 	page, err := OpenReport(r.Sh, r.report)
 	if err == nil && r.report != "" {
-		r.printed = report.NewRecording("")
+		r.reported = report.NewRecording("")
 	}
 	return page, err
 }
 
 // writeReport writes the report, however the run ended.
 func (r *Runner) writeReport(page *ReportFile, cfg sim.Config) error {
-	if r.printed == nil || r.printed.Empty() {
+	if r.reported == nil || r.reported.Empty() {
 		return nil
 	}
 	return page.Write(&report.Report{
-		Verb: "run", Command: store.NewSealer(cfg.Secrets).Redact(r.commandLine), Verdict: r.printed.Ended(), Runs: []*report.Recording{r.printed},
+		Verb: "run", Command: store.NewSealer(cfg.Secrets).Redact(r.commandLine), Verdict: r.reported.Ended(), Runs: []*report.Recording{r.reported},
 	})
 }
 
 // exported makes a run on a real Redis add its events to the report. The caller passes the
 // result to the returned function.
 func (r *Runner) exported(cfg *sim.Config) func(*sim.Result) {
-	if r.printed == nil {
+	if r.reported == nil {
 		return func(*sim.Result) {}
 	}
-	out := recording.NewExport(r.printed, recording.Exported{
+	out := recording.NewExport(r.reported, recording.Exported{
 		Version: cfg.Version, Definition: cfg.Definition, With: cfg.With, Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Start: cfg.Start, Secrets: cfg.Secrets,
 	})
 	observe := cfg.Observe

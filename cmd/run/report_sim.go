@@ -46,7 +46,7 @@ func (s *searcher) pageVerdict(found []*searched) report.Verdict {
 	failures, runs := 0, 0
 	for _, got := range found {
 		if text, _ := s.verdict(got); got.Stopped != "" || len(found) == 1 {
-			return report.Verdict{Text: text, Rating: s.mood(got)}
+			return report.Verdict{Text: text, Rating: s.rating(got)}
 		}
 		failures += s.failures(got)
 		runs += runsOf(got.Report)
@@ -57,7 +57,7 @@ func (s *searcher) pageVerdict(found []*searched) report.Verdict {
 	return report.Verdict{Text: "no failures in " + history.Count(runs, "run"), Rating: report.Good}
 }
 
-func (s *searcher) mood(got *searched) report.Rating {
+func (s *searcher) rating(got *searched) report.Rating {
 	switch {
 	case s.failures(got) > 0:
 		return report.Bad
@@ -83,14 +83,8 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 	if got.SeedsOf > 0 {
 		add("seeds", "%s of %s", history.Number(got.Seeds), history.Number(got.SeedsOf))
 	}
-	var faults []string
-	for _, kind := range sim.Faults() {
-		if got.Faults[kind] > 0 {
-			faults = append(faults, fmt.Sprintf("%s %s", kind, history.Number(got.Faults[kind])))
-		}
-	}
-	if len(faults) > 0 {
-		add("faults", "%s", strings.Join(faults, ", "))
+	if n, faults := faultCounts(got.Faults, sim.Faults()); n > 0 {
+		add("faults", "%s", faults)
 	}
 	add("distinct interleavings", "%s", history.Number(got.Orders))
 	add("virtual time", "%s", ages(got.Seconds))
@@ -119,16 +113,10 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 	if f.Detail != "" && f.Orders == nil {
 		out.Detail = cli.Printable(got.redact(f.Detail + more(f)))
 	}
-	for i, u := range f.Calls {
-		if i == mostDiffer {
-			break
-		}
+	for _, u := range f.Calls[:min(mostDiffer, len(f.Calls))] {
 		out.Differ = append(out.Differ, report.Change{Path: cli.Printable(got.redact(short(u.String()))), Usual: "carried out " + times(u.Usual), Here: "carried out " + times(u.Here)})
 	}
-	for i, u := range f.Differ {
-		if i == mostDiffer {
-			break
-		}
+	for _, u := range f.Differ[:min(mostDiffer, len(f.Differ))] {
 		out.Differ = append(out.Differ, report.Change{
 			Path: cli.Printable(differPath(u.Path)), Usual: cli.Printable(got.redact(valueText(u.A))), Here: cli.Printable(got.redact(valueText(u.B))),
 		})
@@ -161,10 +149,7 @@ func (*searcher) countsOf(got *searched, f *search.Finding) string {
 func sideOf(got *searched, side search.Side) report.Side {
 	const most = 40
 	out := report.Side{Head: sideHead(side)}
-	for i, step := range side.Steps {
-		if i == most {
-			break
-		}
+	for _, step := range side.Steps[:min(most, len(side.Steps))] {
 		out.Steps = append(out.Steps, report.Step{
 			At: "+" + history.Duration(step.At), Text: cli.Printable(got.redact(stepText(step.Task, step))), Marked: step.Marked,
 		})

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -80,17 +78,11 @@ func (r *Runner) print(output json.RawMessage) error {
 }
 
 func (r *Runner) write(v any) error {
-	switch r.format.String() {
-	case "json":
+	if r.format.String() == "json" {
 		fmt.Fprintf(r.Sh.Out, "%s\n", canonical.Encode(v))
 		return nil
-	case "yaml":
-		enc := yaml.NewEncoder(r.Sh.Out)
-		enc.SetIndent(2)
-		return errors.Join(enc.Encode(v), enc.Close())
-	default:
-		return cli.WriteJSON(r.Sh.Out, v)
 	}
+	return cli.WriteValue(r.Sh.Out, r.format.String(), v)
 }
 
 // fault prints the error that ended a workflow: as JSON or YAML to stdout, or to stderr

@@ -118,10 +118,10 @@ type Runner struct {
 	realTime, tui, paused, step              bool
 	breaks                                   []string
 
-	source  cli.Document
-	names   map[*dsl.Definition]string // the files of the documents
-	later   bool                       // tests provide the secrets, mocks and input later
-	printed *report.Recording          // nil if no report is wanted
+	source   cli.Document
+	names    map[*dsl.Definition]string // the files of the documents
+	later    bool                       // tests provide the secrets, mocks and input later
+	reported *report.Recording          // nil if no report is wanted
 
 	recordMocks string
 	mocksText   []byte         // of the mocks of this run
@@ -184,7 +184,7 @@ func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result
 	if r.tui {
 		return r.played(ctx, cfg)
 	}
-	if r.record == "" && r.printed == nil {
+	if r.record == "" && r.reported == nil {
 		return sim.Run(ctx, cfg)
 	}
 	return r.recorded(ctx, cfg)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -18,7 +17,6 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
-	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/sim/search"
 	"flunq.io/flunq/sim/spec"
 	"flunq.io/flunq/workflows"
@@ -176,14 +174,4 @@ func repeatCommand(c *cobra.Command, args []string) string {
 		words = append([]string{"flunq sim --example"}, words[1:]...)
 	}
 	return strings.Join(words, " ")
-}
-
-// recordFailure writes the recording of a failure.
-func (s *searcher) recordFailure(ctx context.Context, cfg sim.Config) error {
-	f, err := os.Create(s.record)
-	if err != nil {
-		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(s.record, err))
-	}
-	_, err = recording.Record(ctx, cfg, f)
-	return errors.Join(err, f.Close())
 }

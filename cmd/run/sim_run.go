@@ -45,7 +45,7 @@ func (s *searcher) all(ctx context.Context, subjects []subject) error {
 	if ctx.Err() != nil {
 		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: results so far"))
 	}
-	if slices.ContainsFunc(found, s.failed) {
+	if slices.ContainsFunc(found, func(got *searched) bool { return s.failures(got) > 0 }) {
 		return cli.Reported(cli.ExitUnexpected)
 	}
 	return nil
@@ -60,11 +60,7 @@ type searched struct {
 	redact func(string) string        // redacts secrets
 }
 
-// failed reports whether the search found a failure.
-func (s *searcher) failed(got *searched) bool {
-	return slices.ContainsFunc(got.Findings, s.counts)
-}
-
+// counts reports whether a finding is a failure.
 func (s *searcher) counts(f *search.Finding) bool {
 	return (&search.Search{Allowed: s.allowed()}).Fails(f)
 }
@@ -122,7 +118,7 @@ func (s *searcher) keep(ctx context.Context, got *searched) error {
 	ctx = context.WithoutCancel(ctx)
 	for i, f := range got.Findings {
 		if s.record != "" && i == 0 {
-			if err := s.recordFailure(ctx, f.Small.Config(got.search.Config)); err != nil {
+			if _, err := recordTo(ctx, s.record, f.Small.Config(got.search.Config)); err != nil {
 				return err
 			}
 		}

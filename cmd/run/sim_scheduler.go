@@ -116,15 +116,9 @@ func (s *searcher) writeScheduler(w io.Writer, r *scheduling.Report) {
 	fmt.Fprintf(w, "%s: %s\n", s.part(), cli.Paint(s.sh.OutColor(), style, text))
 	fmt.Fprintf(w, "  %s without faults, %s, %s with faults\n",
 		history.Count(r.Plain, "run"), history.Count(r.Singles, "single fault"), history.Count(r.Seeds, "seed"))
-	faults, n := []string{}, 0
-	for _, kind := range append(sim.Faults(), sim.Slow, sim.Throttle, sim.Rebalance, sim.Forget) {
-		if r.Faults[kind] > 0 {
-			faults = append(faults, fmt.Sprintf("%s %s", kind, history.Number(r.Faults[kind])))
-			n += r.Faults[kind]
-		}
-	}
-	if n > 0 {
-		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), strings.Join(faults, ", "))
+	kinds := append(sim.Faults(), sim.Slow, sim.Throttle, sim.Rebalance, sim.Forget)
+	if n, faults := faultCounts(r.Faults, kinds); n > 0 {
+		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), faults)
 	}
 	fmt.Fprintf(w, "  %s, %s published, %s of virtual time\n",
 		history.Count(r.Calls, "call"), history.Count(r.Published, "event"), ages(int64(r.Elapsed/time.Second)))
@@ -165,8 +159,8 @@ func named(t *scheduling.Trial, id string) string {
 
 // schedulerStory returns the lines that concern an event, including the faults and what the
 // processes do.
-func schedulerStory(t *scheduling.Trial, id string, on bool) []printed {
-	var lines []printed
+func schedulerStory(t *scheduling.Trial, id string, on bool) []storyLine {
+	var lines []storyLine
 	for _, l := range t.Story {
 		if !l.Fault && len(l.Events) > 0 && id != "" && !slices.Contains(l.Events, id) {
 			continue
@@ -183,7 +177,7 @@ func schedulerStory(t *scheduling.Trial, id string, on bool) []printed {
 		if l.Fault {
 			text = cli.Paint(on, cli.Red, "! "+text)
 		}
-		lines = append(lines, printed{fmt.Sprintf("%s  %s: %s\n", l.At.UTC().Format("15:04:05.000"), cli.Printable(l.Who), text), l.Fault})
+		lines = append(lines, storyLine{fmt.Sprintf("%s  %s: %s\n", l.At.UTC().Format("15:04:05.000"), cli.Printable(l.Who), text), l.Fault})
 	}
 	return abridged(lines)
 }

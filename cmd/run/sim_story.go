@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// printed is a line of a story.
-type printed struct {
+// storyLine is a line of a story.
+type storyLine struct {
 	text  string
 	fault bool
 }
@@ -63,7 +63,7 @@ func conditions(sc search.Scenario) string {
 }
 
 // story returns the lines that explain a finding.
-func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
+func (s *searcher) story(got *searched, f *search.Finding, on bool) []storyLine {
 	cfg := got.search.Config
 	if f.Companion != "" {
 		cfg = f.Small.Config(cfg)
@@ -74,7 +74,7 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	line := NewTimeline(&sh, got.search.Config.Start)
 	line.color = on
 	line.Add(cfg.Definition, cfg.With)
-	var lines []printed
+	var lines []storyLine
 	for _, entry := range f.Timeline {
 		out.Reset()
 		switch {
@@ -87,7 +87,7 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 			line.happened(*entry.Event)
 		}
 		for text := range strings.Lines(out.String()) {
-			lines = append(lines, printed{text, entry.Fault != nil})
+			lines = append(lines, storyLine{text, entry.Fault != nil})
 		}
 	}
 	return lines
@@ -101,7 +101,7 @@ const (
 )
 
 // abridged omits lines far from the faults and from both ends.
-func abridged(lines []printed) []printed {
+func abridged(lines []storyLine) []storyLine {
 	near := make([]bool, len(lines))
 	for i := range lines {
 		near[i] = i < storyBegin || i >= len(lines)-storyEnd
@@ -109,11 +109,11 @@ func abridged(lines []printed) []printed {
 			near[i] = near[i] || lines[j].fault
 		}
 	}
-	var out []printed
+	var out []storyLine
 	left := 0
 	omitted := func() {
 		if left > 0 {
-			out = append(out, printed{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
+			out = append(out, storyLine{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
 		}
 		left = 0
 	}

@@ -64,6 +64,7 @@ func (s *searcher) verdict(got *searched) (text, style string) {
 // runsOf returns the number of runs.
 func runsOf(r *search.Report) int { return r.Plain + r.Singles + r.Seeds }
 
+// failures returns the number of findings that are failures.
 func (s *searcher) failures(got *searched) int {
 	n := 0
 	for _, f := range got.Findings {
@@ -93,15 +94,8 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 		parts[len(parts)-1] += fmt.Sprintf(", %s of which drew no fault", history.Number(without))
 	}
 	fmt.Fprintf(w, "  %s\n", strings.Join(parts, ", "))
-	faults, n := []string{}, 0
-	for _, kind := range sim.Faults() {
-		if got.Faults[kind] > 0 {
-			faults = append(faults, fmt.Sprintf("%s %s", kind, history.Number(got.Faults[kind])))
-			n += got.Faults[kind]
-		}
-	}
-	if n > 0 {
-		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), strings.Join(faults, ", "))
+	if n, faults := faultCounts(got.Faults, sim.Faults()); n > 0 {
+		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), faults)
 	}
 	fmt.Fprintf(w, "  %s, %s of virtual time\n", history.Count(got.Orders, "distinct interleaving"), ages(got.Seconds))
 	for _, o := range got.Outcomes {
@@ -110,6 +104,18 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 			fmt.Fprintf(w, "    %s\n", cli.Printable(short(got.redact(text))))
 		}
 	}
+}
+
+// faultCounts returns how many faults were injected, and how many of each kind.
+func faultCounts(injected map[sim.FaultKind]int, kinds []sim.FaultKind) (all int, text string) {
+	var parts []string
+	for _, kind := range kinds {
+		if n := injected[kind]; n > 0 {
+			all += n
+			parts = append(parts, fmt.Sprintf("%s %s", kind, history.Number(n)))
+		}
+	}
+	return all, strings.Join(parts, ", ")
 }
 
 // ages formats seconds, which may exceed the range of time.Duration.
@@ -181,7 +187,9 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	case f.Class != search.Late || s.plan != "":
 		s.writeStory(w, got, f)
 	}
-	s.writeDiffer(w, got, f)
+	for _, text := range differences(f) {
+		printf("%s", text)
+	}
 	printf("repeat with: %s", s.repeat(got, f))
 }
 
@@ -352,16 +360,10 @@ func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
 	if at, ok := doc.Place(ref); ok {
 		var frame bytes.Buffer
 		doc.Frame(&frame, s.sh.OutColor(), at)
-		fmt.Fprint(w, shifted(frame.String(), " "))
+		for line := range strings.Lines(frame.String()) {
+			fmt.Fprint(w, " "+line)
+		}
 	}
-}
-
-func shifted(text, by string) string {
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		out.WriteString(by + line)
-	}
-	return out.String()
 }
 
 // mostDiffer is the maximum number of differing calls or values printed.
@@ -406,13 +408,6 @@ func differPath(path string) string {
 		return "kept at " + kept
 	}
 	return strings.TrimPrefix(path, "/")
-}
-
-// writeDiffer prints how the outcome differs from the usual one.
-func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
-	for _, text := range differences(f) {
-		fmt.Fprintf(w, "   %s\n", cli.Printable(got.redact(text)))
-	}
 }
 
 // times formats a count of repetitions.

@@ -72,11 +72,11 @@ func (tl *timeline) Observe(events []event.Event) {
 		case event.EventReceived:
 			tl.received(e)
 		case event.ExecutionSuspended:
-			tl.printed(e, "■", cli.Yellow, "suspended")
+			tl.operated(e, "■", cli.Yellow, "suspended")
 		case event.ExecutionResumed:
-			tl.printed(e, "▶", cli.Bold, "resumed")
+			tl.operated(e, "▶", cli.Bold, "resumed")
 		case event.ExecutionRetried:
-			tl.printed(e, "▶", cli.Bold, "retried")
+			tl.operated(e, "▶", cli.Bold, "retried")
 		}
 	}
 }
@@ -163,8 +163,8 @@ func (tl *timeline) missed(m sim.Missed) {
 	}
 }
 
-// printed prints an operator's command and its reason.
-func (tl *timeline) printed(e event.Event, glyph, style, what string) {
+// operated prints an operator's command and its reason.
+func (tl *timeline) operated(e event.Event, glyph, style, what string) {
 	var said event.Ended
 	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
 		what += ": " + said.Reason

@@ -53,8 +53,8 @@ func NeedTerminal(sh *cli.Shell) error {
 func (r *Runner) played(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
 	var recorded bytes.Buffer
 	out := []io.Writer{&recorded}
-	if r.printed != nil {
-		out = append(out, r.printed)
+	if r.reported != nil {
+		out = append(out, r.reported)
 	}
 	if r.record != "" {
 		f, failed := os.Create(r.record)
