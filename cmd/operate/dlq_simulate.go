@@ -45,7 +45,7 @@ func (t *deadLetterTrial) flags(c *cobra.Command) {
 	f.Lookup("workflow").Usage += "; with --simulate: the FILE of the document to simulate"
 	f.BoolVar(&t.simulate, "simulate", false, "replay nothing; simulate the document of --workflow instead")
 	f.StringVar(&t.simulation.Mocks, "mocks", "", "with --simulate: answer calls and send events as `FILE` says")
-	f.StringVar(&t.simulation.Input, "input", "", "with --simulate: input instead of the execution's own: JSON, @FILE or -")
+	f.StringVar(&t.simulation.Input, "input", "", "with --simulate: use `INPUT` instead of the execution's own: JSON, @FILE or -")
 	f.StringVar(&t.simulation.Secrets, "secrets", "", "with --simulate: read the secrets, a map by name, from `FILE`")
 	f.StringArrayVar(&t.simulation.With, "with", nil, "with --simulate: add the workflow in `FILE` that this one runs (repeatable)")
 }

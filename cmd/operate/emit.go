@@ -51,7 +51,7 @@ cancel --execution ID --key KEY' cancels it. See 'flunq help inputs'.`,
 	f := c.Flags()
 	f.StringVar(&e.typ, "type", "", "give the event the type `TYPE`, such as com.shop.paid")
 	f.StringVar(&e.source, "source", "/flunq/cli", "give the event the source `URI`")
-	f.StringVar(&e.data, "data", "", "the event's data: JSON, @FILE, or - for stdin")
+	f.StringVar(&e.data, "data", "", "the event's `DATA`: JSON, @FILE, or - for stdin")
 	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution receives each id of a source once")
 	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
 	e.input.add(c, e.target)

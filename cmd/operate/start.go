@@ -69,7 +69,7 @@ moves the start; 'flunq timers cancel --execution ID --key KEY' cancels it.`,
 	s.target = cli.TargetFlags(c, sh)
 	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
-	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVarP(&s.input, "input", "i", "", "start it with `INPUT`: JSON, @FILE, or - for stdin")
 	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
 	f.StringArrayVarP(&s.labels, "label", "l", nil, "give it the label `NAME=VALUE`, for 'flunq ps --label'; repeatable")
 	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default "+timers.StartKey+")")

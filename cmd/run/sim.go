@@ -85,7 +85,7 @@ without faults.`,
 	f.IntVar(&s.processes, "processes", 2, "simulate `N` processes")
 	f.Uint64Var(&s.rate, "rate", 200, "inject one fault of each kind in `N` commands")
 	f.IntVar(&s.singles, "singles", 0, "try at most `N` single faults (default 5000)")
-	f.DurationVar(&s.duration, "duration", 0, "stop after this much real time, as in 30s")
+	f.DurationVar(&s.duration, "duration", 0, "stop after `DURATION` of real time, as in 30s")
 	f.IntVar(&s.parallel, "parallel", 0, "run `N` simulations in parallel (default: one for each core)")
 	f.StringArrayVar(&s.expect, "expect", nil, "require `JQ` to be true of every execution; it sees $status, $error, $input, $requests, $kept (repeatable)")
 	f.StringArrayVar(&s.once, "once", nil, "require that `CALL`, a method and a URL with *, reaches its service at most once per execution (repeatable)")
@@ -136,7 +136,7 @@ type searcher struct {
 // simulationFlags adds the flags that it shares with flunq run.
 func (s *searcher) simulationFlags(c *cobra.Command) {
 	r, f := &s.simulation, c.Flags()
-	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, - for stdin, or none")
+	f.StringVarP(&r.Input, "input", "i", "", "start it with `INPUT`: JSON, @FILE, - for stdin, or none")
 	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says")
 	f.StringVar(&r.Secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringArrayVar(&r.With, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
