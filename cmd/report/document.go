@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -99,12 +100,7 @@ func inOrder(def *dsl.Definition) []*dsl.Task {
 	for _, t := range def.Tasks() {
 		tasks = append(tasks, t)
 	}
-	slices.SortStableFunc(tasks, func(a, b *dsl.Task) int {
-		if a.Pos.Line != b.Pos.Line {
-			return a.Pos.Line - b.Pos.Line
-		}
-		return a.Pos.Column - b.Pos.Column
-	})
+	slices.SortStableFunc(tasks, func(a, b *dsl.Task) int { return cmp.Or(a.Pos.Line-b.Pos.Line, a.Pos.Column-b.Pos.Column) })
 	return tasks
 }
 

@@ -88,7 +88,7 @@ func (p *path) tally(id string) *tally {
 
 func (p *path) execution(x *run) {
 	p.tally("start").runs++
-	p.every("start", func(graph.Edge) bool { return true }, 1)
+	p.all("start")
 	switch x.status() {
 	case stateDone:
 		p.tally("end").runs++
@@ -108,6 +108,9 @@ func (p *path) every(from string, test func(graph.Edge) bool, n int) {
 		}
 	}
 }
+
+// all counts each edge from a node once.
+func (p *path) all(from string) { p.every(from, func(graph.Edge) bool { return true }, 1) }
 
 // take counts a run of a task and the edges that it took.
 func (p *path) take(x *run) {
@@ -138,8 +141,6 @@ func (p *path) take(x *run) {
 
 // leave counts the edges from a task and into the tasks inside it.
 func (p *path) leave(x *run) {
-	ref := x.Ref
-	done := x.status() == stateDone
 	switch x.Kind {
 	case "switch":
 		p.choose(x)
@@ -150,10 +151,10 @@ func (p *path) leave(x *run) {
 	case "try":
 		p.attempts(x)
 	case "raise":
-		p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" && x.status() == stateFailed }, 1)
+		p.every(x.Ref, func(e graph.Edge) bool { return e.Kind == "error" && x.status() == stateFailed }, 1)
 	default:
-		if done {
-			p.every(ref, func(graph.Edge) bool { return true }, 1)
+		if x.status() == stateDone {
+			p.all(x.Ref)
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (p *path) fork(x *run) {
 	p.every(x.Ref, func(e graph.Edge) bool { return begun[taskOf(e.To)] || p.within(begun, e.To) }, 1)
 	if join := x.Ref + "#join"; x.status() == stateDone {
 		p.tally(join).runs++
-		p.every(join, func(graph.Edge) bool { return true }, 1)
+		p.all(join)
 	}
 }
 
@@ -205,8 +206,7 @@ func (p *path) choose(x *run) {
 	}
 	ways := p.out[x.Ref]
 	for i, c := range task.Switch {
-		then := c.Then
-		if then == x.then && i < len(ways) {
+		if c.Then == x.then && i < len(ways) {
 			p.edges[p.edgeOf(x.Ref, c)]++
 			return
 		}
@@ -244,8 +244,7 @@ func (p *path) attempts(x *run) {
 	}
 	p.every(ref, func(e graph.Edge) bool { return e.Kind == "next" }, len(tried))
 	errors := retries
-	last := x.lastFailed()
-	if caughtOnce || x.status() == stateDone && last {
+	if caughtOnce || x.status() == stateDone && x.lastFailed() {
 		errors++
 	}
 	p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" }, errors)

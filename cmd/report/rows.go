@@ -188,11 +188,7 @@ func rowOfOmitted(runs []*run) *row {
 			text = append(text, fmt.Sprintf("%d %s", counts[s], s.word()))
 		}
 	}
-	noun := "further runs"
-	if len(runs) == 1 {
-		noun = "further run"
-	}
-	return &row{label: fmt.Sprintf("… %s %s", history.Number(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, omitted: true}
+	return &row{label: "… " + history.Count(len(runs), "further run"), detail: strings.Join(text, ", "), runs: runs, omitted: true}
 }
 
 // word returns a state as text.
@@ -229,31 +225,22 @@ func (c *rowBuilder) fold() {
 	for _, x := range c.rows {
 		deepest = max(deepest, x.depth)
 	}
-	for _, may := range []func(*row) bool{(*row).fine, (*row).any} {
+	for _, failed := range []bool{false, true} {
 		for depth := deepest - 1; depth > 0 && visible > maxUnfolded; depth-- {
-			visible -= c.foldAt(depth, may)
+			for _, x := range c.rows {
+				if x.depth == depth && !x.folded && len(x.inside) > 0 && (failed || x.fine()) {
+					x.folded = true
+					visible -= x.shown()
+				}
+			}
 		}
 	}
-}
-
-// foldAt folds the rows at a depth that may be folded. It returns how many rows this hides.
-func (c *rowBuilder) foldAt(depth int, may func(*row) bool) int {
-	hidden := 0
-	for _, x := range c.rows {
-		if x.depth == depth && !x.folded && len(x.inside) > 0 && may(x) {
-			x.folded = true
-			hidden += x.shown()
-		}
-	}
-	return hidden
 }
 
 // fine reports whether nothing failed in a row.
 func (r *row) fine() bool {
 	return (r.run == nil || !r.run.wrong()) && !slices.ContainsFunc(r.runs, (*run).wrong)
 }
-
-func (*row) any() bool { return true }
 
 // shown returns the number of visible rows inside a row.
 func (r *row) shown() int {
