@@ -19,3 +19,11 @@ func TestDue(t *testing.T) {
 		}
 	}
 }
+
+// A suggested file stays in the folder, whatever the id.
+func TestFileFor(t *testing.T) {
+	t.Parallel()
+	if got, want := fileFor(Action{IDs: []string{"../../évil\x1b"}}), "vil-.jsonl"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
 )
@@ -26,24 +26,14 @@ import (
 func recordingFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {
-		info, err := os.Stat(arg)
-		switch {
-		case arg == "-":
-			files = append(files, arg)
-		case err != nil:
-			return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(arg, err))
-		case !info.IsDir():
-			files = append(files, arg)
-		default:
-			found, err := cli.FilesIn(arg, func(path string) (bool, error) { return filepath.Ext(path) == ".jsonl", nil })
-			if err != nil {
-				return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for recordings: %w", err))
-			}
-			if len(found) == 0 {
-				return nil, cli.Misusef("%s: no recordings (*.jsonl) in this folder", arg)
-			}
-			files = append(files, found...)
+		found, isFolder, err := cli.FilesOf(arg, func(path string) (bool, error) { return filepath.Ext(path) == ".jsonl", nil })
+		if err != nil {
+			return nil, err
 		}
+		if isFolder && len(found) == 0 {
+			return nil, cli.Misusef("%s: no recordings (*.jsonl) in this folder", arg)
+		}
+		files = append(files, found...)
 	}
 	return files, nil
 }
@@ -111,9 +101,7 @@ func (r *replaying) difference(d *recording.Difference) {
 		fmt.Fprintf(out, "  differs   at %s: recorded %s, %s %s\n", cli.OneLine(d.Path), shown(d.RecordedValue), now, shown(d.ReplayedValue))
 	}
 	r.frame(d.RecordedAt, on)
-	if d.ReplayedAt != nil {
-		r.frame(d.ReplayedAt, on)
-	}
+	r.frame(d.ReplayedAt, on)
 	if d.Hint != "" {
 		fmt.Fprintf(out, "  %s\n", cli.OneLine(d.Hint))
 	}
@@ -156,12 +144,9 @@ func (r *replaying) place(at *recording.Place) string {
 
 // frame prints a line of a document.
 func (r *replaying) frame(at *recording.Place, on bool) {
-	if at == nil {
-		return
+	if at != nil {
+		cli.PrintFrame(r.sh.Out, on, cmp.Or(at.Document, r.source.Name), yaml.Pos{Line: at.Line, Column: at.Column}, at.Text)
 	}
-	fmt.Fprintf(r.sh.Out, "  at %s\n", cli.Printable(r.place(at)))
-	fmt.Fprintf(r.sh.Out, "%6d | %s\n", at.Line, cli.Printable(at.Text))
-	fmt.Fprintf(r.sh.Out, "       | %s%s\n", strings.Repeat(" ", max(at.Column-1, 0)), cli.Paint(on, cli.Red, "^"))
 }
 
 // end prints the summary.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/spec"
 )
 
@@ -36,28 +35,12 @@ func (b *batch) annotate() {
 }
 
 func (b *batch) annotateMistakes(f *testFile) {
-	for _, m := range allMistakes(f.err) {
+	for _, m := range cli.AllMistakes(f.err) {
 		text := m.Message
 		if m.Suggestion != "" {
 			text += "\nhelp: " + m.Suggestion
 		}
 		b.annotation(spec.Place{File: m.File, Line: m.Line, Col: m.Column}, "invalid", text)
-	}
-}
-
-// allMistakes returns the mistakes of a file and of the files that it needs.
-func allMistakes(err error) []yaml.Mistake {
-	switch found := err.(type) { //nolint:errorlint // only the join itself counts
-	case *yaml.Mistakes:
-		return found.List
-	case interface{ Unwrap() []error }:
-		var all []yaml.Mistake
-		for _, one := range found.Unwrap() {
-			all = append(all, allMistakes(one)...)
-		}
-		return all
-	default:
-		return nil
 	}
 }
 

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,18 +34,11 @@ func testFiles(args []string) ([]string, error) {
 }
 
 func testsIn(arg string) ([]string, error) {
-	info, err := os.Stat(arg)
-	if err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(arg, err))
+	files, isFolder, err := cli.FilesOf(arg, func(path string) (bool, error) { return isTest(path), nil })
+	if err != nil || isFolder {
+		return files, err
 	}
-	if !info.IsDir() {
-		return testOf(arg)
-	}
-	files, err := cli.FilesIn(arg, func(path string) (bool, error) { return isTest(path), nil })
-	if err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for test files: %w", err))
-	}
-	return files, nil
+	return testOf(arg)
 }
 
 func isTest(file string) bool {

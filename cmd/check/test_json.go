@@ -75,7 +75,7 @@ func (b *batch) report() testReport {
 // mistakeRows returns all mistakes of a file and of the files that it needs.
 func mistakeRows(err error) []mistakeRow {
 	rows := []mistakeRow{}
-	for _, m := range allMistakes(err) {
+	for _, m := range cli.AllMistakes(err) {
 		rows = append(rows, mistakeRow{m.File, cli.Note{Line: m.Line, Column: m.Column, Message: m.Message, Suggestion: m.Suggestion}})
 	}
 	return rows

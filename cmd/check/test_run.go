@@ -70,10 +70,16 @@ func (b *batch) count(o outcome) int {
 		if f.err != nil && o == invalid {
 			n++
 		}
-		for _, c := range f.cases {
-			if c.outcome == o {
-				n++
-			}
+		n += f.count(o)
+	}
+	return n
+}
+
+func (f *testFile) count(o outcome) int {
+	n := 0
+	for _, c := range f.cases {
+		if c.outcome == o {
+			n++
 		}
 	}
 	return n

@@ -68,13 +68,7 @@ func (f *testFile) worst() outcome {
 func (f *testFile) tally() string {
 	var parts []string
 	for _, o := range outcomes() {
-		n := 0
-		for _, c := range f.cases {
-			if c.outcome == o {
-				n++
-			}
-		}
-		if n > 0 {
+		if n := f.count(o); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, o))
 		}
 	}

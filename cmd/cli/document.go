@@ -142,24 +142,30 @@ func WithoutVerb(file string, err error) error {
 // DocumentFiles returns the files that an argument stands for: the file itself, or all workflow
 // documents below a folder.
 func DocumentFiles(arg string) ([]string, error) {
+	files, isFolder, err := FilesOf(arg, isDocument)
+	if isFolder && err == nil && len(files) == 0 {
+		err = Misusef("%s: no workflow documents in this folder", arg)
+	}
+	return files, err
+}
+
+// FilesOf returns the files that an argument stands for: the file itself, or those below a folder
+// that are wanted.
+func FilesOf(arg string, wanted func(path string) (bool, error)) (files []string, isFolder bool, err error) {
 	if arg == "-" {
-		return []string{arg}, nil
+		return []string{arg}, false, nil
 	}
 	info, err := os.Stat(arg)
 	if err != nil {
-		return nil, Fail(ExitMisuse, WithoutVerb(arg, err))
+		return nil, false, Fail(ExitMisuse, WithoutVerb(arg, err))
 	}
 	if !info.IsDir() {
-		return []string{arg}, nil
+		return []string{arg}, false, nil
 	}
-	files, err := FilesIn(arg, isDocument)
-	if err != nil {
-		return nil, Fail(ExitMisuse, fmt.Errorf("look for documents: %w", err))
+	if files, err = FilesIn(arg, wanted); err != nil {
+		err = Fail(ExitMisuse, fmt.Errorf("search %s: %w", arg, err))
 	}
-	if len(files) == 0 {
-		return nil, Misusef("%s: no workflow documents in this folder", arg)
-	}
-	return files, nil
+	return files, true, err
 }
 
 // FilesIn returns the files below a folder that are wanted, except those in hidden folders and
@@ -463,7 +469,12 @@ func (d Document) Frame(w io.Writer, on bool, at yaml.Pos) {
 	if !ok {
 		return
 	}
-	fmt.Fprintf(w, "  at %s:%d:%d\n", Printable(d.Name), at.Line, at.Column)
+	PrintFrame(w, on, d.Name, at, line)
+}
+
+// PrintFrame prints a line of a file with a mark below the column.
+func PrintFrame(w io.Writer, on bool, file string, at yaml.Pos, line string) {
+	fmt.Fprintf(w, "  at %s:%d:%d\n", Printable(file), at.Line, at.Column)
 	fmt.Fprintf(w, "%6d | %s\n", at.Line, Printable(line))
 	pad := strings.Repeat(" ", max(at.Column-1, 0))
 	fmt.Fprintf(w, "       | %s%s\n", pad, Paint(on, Red, "^"))
@@ -526,6 +537,18 @@ func WarningNotes(warnings []yaml.Warning) []Note {
 		notes = append(notes, Note{w.Line, w.Column, w.Message, w.Suggestion, w.Rule})
 	}
 	return notes
+}
+
+// AllMistakes returns the mistakes in an error about several files.
+func AllMistakes(err error) (all []yaml.Mistake) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			all = append(all, AllMistakes(one)...)
+		}
+	} else if found, ok := errors.AsType[*yaml.Mistakes](err); ok {
+		all = found.List
+	}
+	return all
 }
 
 // ExplainMistakes prints the mistakes in a document and their positions.

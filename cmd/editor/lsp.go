@@ -305,17 +305,5 @@ func (s *server) readFile(name string) ([]byte, error) {
 
 // mistakesIn returns the mistakes of one file in an error about several.
 func mistakesIn(file string, err error) []yaml.Mistake {
-	var out []yaml.Mistake
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		for _, one := range joined.Unwrap() {
-			out = append(out, mistakesIn(file, one)...)
-		}
-	} else if found, is := errors.AsType[*yaml.Mistakes](err); is {
-		for _, m := range found.List {
-			if m.File == file {
-				out = append(out, m)
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(cli.AllMistakes(err)), func(m yaml.Mistake) bool { return m.File != file })
 }

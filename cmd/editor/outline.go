@@ -248,7 +248,7 @@ func (p *outliner) scalar(i, col int) {
 	case '{', '[':
 		p.line, p.col = i, col
 		p.brackets(n)
-		p.rest()
+		p.line, p.col = p.line+1, 0
 	default:
 		n.opener = 0
 		n.value = plainText(line[col:])
@@ -446,10 +446,4 @@ func (p *outliner) word() (string, spot) {
 	}
 	text := strings.TrimRight(line[from:to], " ")
 	return text, spot{p.line, from + len(text)}
-}
-
-// rest continues after the last bracket, with the next line.
-func (p *outliner) rest() {
-	p.line++
-	p.col = 0
 }

@@ -130,10 +130,7 @@ func (pb *Playback) edge(now time.Time) time.Time {
 	if pb.over {
 		return end
 	}
-	pace := pb.opts.Pace
-	if pace == 0 {
-		pace = 1 // pending calls take real time
-	}
+	pace := cmp.Or(pb.opts.Pace, 1) // pending calls take real time
 	return end.Add(scaled(now.Sub(pb.added), pace))
 }
 

@@ -2,6 +2,7 @@ package playback
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -54,28 +55,17 @@ func (s *stage) put(sp *interval) { s.of(sp)[sp] = true }
 // pending returns the open timers, the next one first.
 func (s *stage) pending() []*interval {
 	if s.due == nil {
-		s.due = make([]*interval, 0, len(s.timers))
-		for t := range s.timers {
-			s.due = append(s.due, t)
-		}
-		slices.SortFunc(s.due, byDue)
+		s.due = slices.SortedFunc(maps.Keys(s.timers), func(a, b *interval) int {
+			return cmp.Or(a.timer.Due.Compare(b.timer.Due), cmp.Compare(a.from, b.from))
+		})
 	}
 	return s.due
-}
-
-// byDue orders timers by due time, then by frame.
-func byDue(a, b *interval) int {
-	return cmp.Or(a.timer.Due.Compare(b.timer.Due), cmp.Compare(a.from, b.from))
 }
 
 // open returns the open tasks, oldest first.
 func (s *stage) open() []*interval {
 	if s.old == nil {
-		s.old = make([]*interval, 0, len(s.tasks))
-		for t := range s.tasks {
-			s.old = append(s.old, t)
-		}
-		slices.SortFunc(s.old, func(a, b *interval) int { return cmp.Compare(a.from, b.from) })
+		s.old = slices.SortedFunc(maps.Keys(s.tasks), func(a, b *interval) int { return cmp.Compare(a.from, b.from) })
 	}
 	return s.old
 }

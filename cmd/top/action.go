@@ -31,15 +31,41 @@ type prepared struct {
 	notes   []string
 }
 
-// prepare checks an action and changes nothing.
-func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error) {
+// each plans an action on each item. An error that may pass ends it; any other one is a reason why the
+// action is not possible on an item.
+func (p *prepared) each(ids []string, plan func(id string) (plannedAction, error)) error {
+	for _, id := range ids {
+		d, err := plan(id)
+		switch {
+		case err == nil:
+			p.actions = append(p.actions, d)
+		case store.Temporary(err):
+			return err
+		default:
+			p.refused = append(p.refused, err)
+		}
+	}
+	return nil
+}
+
+// prepare checks an action and changes nothing. It returns an error if the action is not possible on
+// any item.
+func (l *Live) prepare(ctx context.Context, a tui.Action) (*prepared, error) {
+	p, err := l.check(ctx, a)
+	if err == nil && len(p.actions) == 0 {
+		err = errors.Join(p.refused[:min(len(p.refused), maxLines)]...)
+	}
+	return p, lost(ctx, err)
+}
+
+func (l *Live) check(ctx context.Context, a tui.Action) (*prepared, error) {
 	switch {
 	case a.Verb == tui.Emit:
 		return l.prepareEmit(ctx, a)
 	case a.Verb == tui.Record:
 		return l.prepareRecord(ctx, a)
 	case len(a.IDs) == 0:
-		return p, fmt.Errorf("%s: nothing selected", a.Verb)
+		return nil, fmt.Errorf("%s: nothing selected", a.Verb)
 	case a.Table == tui.Timers && (a.Verb == tui.Fire || a.Verb == tui.Cancel || a.Verb == tui.Reschedule):
 		return l.prepareTimers(ctx, a)
 	case a.Table == tui.DeadLetters && (a.Verb == tui.Replay || a.Verb == tui.Drop):
@@ -47,7 +73,7 @@ func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error
 	case a.Table == tui.Executions && (a.Verb == tui.Cancel || a.Verb == tui.Suspend || a.Verb == tui.Resume || a.Verb == tui.Retry):
 		return l.prepareSignals(ctx, a)
 	default:
-		return p, fmt.Errorf("%s is not possible in this table", a.Verb)
+		return nil, fmt.Errorf("%s is not possible in this table", a.Verb)
 	}
 }
 
@@ -58,11 +84,8 @@ const maxLines = 10
 // action is not possible on any item.
 func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	p, err := l.prepare(ctx, a)
-	if err == nil && len(p.actions) == 0 {
-		err = errors.Join(p.refused[:min(len(p.refused), maxLines)]...)
-	}
 	if err != nil {
-		return tui.Plan{}, lost(ctx, err)
+		return tui.Plan{}, err
 	}
 	plan := tui.Plan{Lines: []string{p.head}}
 	add := func(n, all int, text string) {
@@ -87,11 +110,8 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 // Do performs an action and describes the result.
 func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	p, err := l.prepare(ctx, a)
-	if err == nil && len(p.actions) == 0 {
-		err = errors.Join(p.refused[:min(len(p.refused), maxLines)]...)
-	}
 	if err != nil {
-		return "", lost(ctx, err)
+		return "", err
 	}
 	for _, d := range p.actions {
 		if d.guard != "" && !a.Force {
@@ -119,7 +139,7 @@ func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 }
 
 // sum describes the result: in full for one item, as a count for several.
-func (p prepared) sum(last string, done, gone int) string {
+func (p *prepared) sum(last string, done, gone int) string {
 	if done == 0 {
 		return ""
 	}

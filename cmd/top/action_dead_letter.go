@@ -14,33 +14,26 @@ import (
 )
 
 // prepareDeadLetters checks an action on dead letters.
-func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared, err error) {
+func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (*prepared, error) {
 	done := "replayed"
 	if a.Verb == tui.Drop {
 		done = "dropped"
 	}
-	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
-	for _, id := range a.IDs {
+	p := &prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
+	return p, p.each(a.IDs, func(id string) (plannedAction, error) {
 		deadLetter, err := stream.New(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
-		var status string
-		if err == nil {
-			status, err = actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
+		if err != nil {
+			return plannedAction{}, err
 		}
-		if err == nil && a.Verb == tui.Replay && deadLetter.Err != nil {
+		status, err := actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
+		switch {
+		case a.Verb == tui.Drop:
+			return l.dropDeadLetter(deadLetter), err
+		case err == nil && deadLetter.Err != nil:
 			err = fmt.Errorf("dead letter %s cannot be replayed: %w", id, deadLetter.Err)
 		}
-		switch {
-		case err != nil && store.Temporary(err):
-			return p, err
-		case err != nil:
-			p.refused = append(p.refused, err)
-		case a.Verb == tui.Drop:
-			p.actions = append(p.actions, l.dropDeadLetter(deadLetter))
-		default:
-			p.actions = append(p.actions, l.replayDeadLetter(deadLetter, status))
-		}
-	}
-	return p, nil
+		return l.replayDeadLetter(deadLetter, status), err
+	})
 }
 
 // describeDeadLetter describes a dead letter by its id, event and execution.

@@ -18,15 +18,16 @@ import (
 )
 
 // prepareEmit checks the event to send.
-func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err error) {
+func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (*prepared, error) {
 	e, err := eventOf(a.Text)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	listeners, err := l.store.Listeners(ctx, l.opts.Tenant, string(e.Type))
 	if err != nil {
-		return p, err
+		return nil, err
 	}
+	p := &prepared{}
 	p.head = fmt.Sprintf("send the event %s from %s to tenant %s", e.Type, e.Source, l.opts.Tenant)
 	line := "no execution listens for it: those that begin to listen later do not receive it"
 	if n := len(listeners); n > 0 {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
@@ -20,7 +19,7 @@ import (
 )
 
 // prepareSignals checks signals to executions.
-func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, err error) {
+func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, error) {
 	signal := actions.Signals()[string(a.Verb)]
 	then := map[tui.Verb]string{
 		tui.Cancel:  "ends: its tasks, timers and child executions are cancelled",
@@ -28,28 +27,23 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, er
 		tui.Resume:  "continues",
 		tui.Retry:   "runs the failed task again and continues from there",
 	}[a.Verb]
-	p = prepared{
+	p := &prepared{
 		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "execution"), l.opts.Tenant),
 		done: string(a.Verb) + " requested for", what: "execution",
 	}
-	for _, id := range a.IDs {
+	err := p.each(a.IDs, func(id string) (plannedAction, error) {
 		x, err := l.store.Execution(ctx, l.opts.Tenant, id)
 		if err == nil {
 			err = signal.Refuse(x)
 		}
-		switch {
-		case err != nil && store.Temporary(err):
-			return p, err
-		case err != nil:
-			p.refused = append(p.refused, err)
-		default:
-			p.actions = append(p.actions, plannedAction{
-				id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), danger: a.Verb == tui.Cancel,
-				do: func(ctx context.Context) (string, error) { return l.signal(ctx, signal, x, a.Text) },
-			})
-		}
+		return plannedAction{
+			id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), danger: a.Verb == tui.Cancel,
+			do: func(ctx context.Context) (string, error) { return l.signal(ctx, signal, x, a.Text) },
+		}, err
+	})
+	if err == nil {
+		p.notes, err = l.unserved(ctx)
 	}
-	p.notes, err = l.unserved(ctx)
 	return p, err
 }
 
@@ -74,28 +68,26 @@ func (l *Live) unserved(ctx context.Context) ([]string, error) {
 }
 
 // prepareRecord checks the recording to write.
-func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err error) {
+func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (*prepared, error) {
 	if len(a.IDs) != 1 {
-		return p, fmt.Errorf("record: want one execution, got %d", len(a.IDs))
+		return nil, fmt.Errorf("record: want one execution, got %d", len(a.IDs))
 	}
 	x, err := l.store.Execution(ctx, l.opts.Tenant, a.IDs[0])
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	if x.Version == 0 {
-		return p, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
+		return nil, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
 	}
-	file := a.Text
-	if file == "" {
-		file = l.free(fileName(x.ID))
-	} else if !filepath.IsAbs(file) {
+	file := a.Text // the screen has asked for it
+	if !filepath.IsAbs(file) {
 		file = filepath.Join(l.opts.Folder, file)
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return p, fmt.Errorf("record: %s: %w", file, fs.ErrExist)
+		return nil, fmt.Errorf("record: %s: %w", file, fs.ErrExist)
 	}
-	p.head = fmt.Sprintf("write the history of %s, %s, to %s", x.ID, history.Count(x.Version, "event"), file)
-	p.actions = []plannedAction{{
+	head := fmt.Sprintf("write the history of %s, %s, to %s", x.ID, history.Count(x.Version, "event"), file)
+	return &prepared{head: head, actions: []plannedAction{{
 		id: x.ID, line: fmt.Sprintf("'flunq replay --tui %s' shows it", file),
 		do: func(ctx context.Context) (string, error) {
 			if err := l.record(ctx, x, file); err != nil {
@@ -103,33 +95,7 @@ func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err
 			}
 			return fmt.Sprintf("wrote %s of %s to %s", history.Count(x.Version, "event"), x.ID, file), nil
 		},
-	}}
-	return p, nil
-}
-
-// fileName turns an id into a file name.
-func fileName(id string) string {
-	name := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, id)
-	const longest = 200
-	return strings.TrimLeft(name[:min(len(name), longest)], ".-")
-}
-
-// free returns the path of a file that does not exist.
-func (l *Live) free(name string) string {
-	const most = 1000
-	file := filepath.Join(l.opts.Folder, name+".jsonl")
-	for n := 2; n < most; n++ {
-		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		file = filepath.Join(l.opts.Folder, fmt.Sprintf("%s-%d.jsonl", name, n))
-	}
-	return file
+	}}}, nil
 }
 
 // record writes a recording to a file that must not exist.

@@ -9,13 +9,12 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
 // prepareTimers checks an action on timers.
-func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err error) {
+func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (*prepared, error) {
 	plan, done := l.fire, "fired"
 	switch a.Verb {
 	case tui.Cancel:
@@ -23,11 +22,11 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 	case tui.Reschedule:
 		now, err := l.store.Now(ctx)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
 		when, err := momentOf(a.Text, now)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
 		done = "rescheduled"
 		plan = func(_ context.Context, t timers.Pending, _ string) (plannedAction, error) {
@@ -35,28 +34,20 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 		}
 	default:
 	}
-	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
-	for _, id := range a.IDs {
+	p := &prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
+	return p, p.each(a.IDs, func(id string) (plannedAction, error) {
 		t, err := timers.New(l.store).Find(ctx, l.opts.Tenant, id)
-		var status string
-		if err == nil {
-			status, err = actions.Status(ctx, l.store, t.Tenant, t.Execution)
+		if err != nil {
+			return plannedAction{}, err
 		}
-		var d plannedAction
-		if err == nil {
-			d, err = plan(ctx, t, status)
+		status, err := actions.Status(ctx, l.store, t.Tenant, t.Execution)
+		if err != nil {
+			return plannedAction{}, err
 		}
-		switch {
-		case err != nil && store.Temporary(err):
-			return p, err
-		case err != nil:
-			p.refused = append(p.refused, err)
-		default:
-			d.id, d.line = t.ID, nameOf(t)+" "+d.line
-			p.actions = append(p.actions, d)
-		}
-	}
-	return p, nil
+		d, err := plan(ctx, t, status)
+		d.id, d.line = t.ID, nameOf(t)+" "+d.line
+		return d, err
+	})
 }
 
 // nameOf describes a timer.

@@ -421,17 +421,15 @@ func (l *Live) scheduled(ctx context.Context, o *tui.Overview) error {
 	}
 	sum := schedule.Sum(counts)
 	o.Counts.Scheduled = sum.Scheduled + sum.Firing
-	var troubles []string
 	if sum.Overdue > 0 {
-		troubles = append(troubles, history.Count(sum.Overdue, "scheduled event")+" overdue by "+history.Duration(sum.Now.Sub(sum.Next).Round(time.Second)))
+		o.Notes = append(o.Notes, history.Count(sum.Overdue, "scheduled event")+" overdue by "+history.Duration(sum.Now.Sub(sum.Next).Round(time.Second)))
 	}
 	if sum.Dead > 0 {
-		troubles = append(troubles, history.Count(sum.Dead, "scheduled event")+" could not be published, see 'flunq schedule dlq ls'")
+		o.Notes = append(o.Notes, history.Count(sum.Dead, "scheduled event")+" could not be published, see 'flunq schedule dlq ls'")
 	}
 	if len(members.Processes) == 0 && o.Counts.Scheduled > 0 {
-		troubles = append(troubles, "no process publishes scheduled events: start 'flunq serve --scheduler'")
+		o.Notes = append(o.Notes, "no process publishes scheduled events: start 'flunq serve --scheduler'")
 	}
-	o.Notes = append(o.Notes, troubles...)
 	return nil
 }
 
