@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"flunq.io/flunq/cmd/cli"
 )
@@ -69,7 +71,7 @@ func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
 	}
 	p.list("Help topics (flunq help TOPIC)", helpTopics())
 	p.heading("Flags of every command")
-	fmt.Fprint(p.w, root.PersistentFlags().FlagUsagesWrapped(p.width))
+	fmt.Fprint(p.w, p.flags(root.PersistentFlags()))
 	fmt.Fprintln(p.w, "\n'flunq COMMAND --help' explains a command and shows an example.")
 	fmt.Fprintln(p.w, "Text shows the times of an engine in the zone of this machine, or of TZ; -o json\nand runs on a virtual clock show UTC.")
 }
@@ -100,10 +102,20 @@ func (p *helpPage) command(c *cobra.Command) {
 	}
 	if c.HasAvailableLocalFlags() {
 		p.heading("Flags")
-		fmt.Fprint(p.w, c.LocalFlags().FlagUsagesWrapped(p.width))
+		fmt.Fprint(p.w, p.flags(c.LocalFlags()))
 	}
 	p.heading("Flags of every command")
-	fmt.Fprint(p.w, c.InheritedFlags().FlagUsagesWrapped(p.width))
+	fmt.Fprint(p.w, p.flags(c.InheritedFlags()))
+}
+
+// optionalValue matches how pflag shows a flag whose value may be left out.
+var optionalValue = regexp.MustCompile(` (\w+)\[=[^]]*\]`)
+
+// flags describes flags. "--coverage[=WORD]" says that the value may be left out.
+func (p *helpPage) flags(set *pflag.FlagSet) string {
+	return optionalValue.ReplaceAllStringFunc(set.FlagUsagesWrapped(p.width), func(text string) string {
+		return fmt.Sprintf("%-*s", len(text), optionalValue.ReplaceAllString(text, "[=$1]"))
+	})
 }
 
 // wrapped wraps each paragraph. Indented lines stay unchanged.
