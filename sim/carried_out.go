@@ -141,17 +141,13 @@ func (env *environment) effectsOf(id string) (calls []Call, kept map[string]any)
 		kept = env.kept(id)
 	}
 	if len(env.ids) == 1 && id == env.ids[0] { // a single execution owns the shared state
-		kept = joined(kept, env.kept(""))
+		shared := env.kept("")
+		if kept == nil {
+			return calls, shared
+		}
+		maps.Copy(kept, shared)
 	}
 	return calls, kept
-}
-
-func joined(a, b map[string]any) map[string]any {
-	if a == nil {
-		return b
-	}
-	maps.Copy(a, b)
-	return a
 }
 
 // effectsHash returns a hash of what a run changed outside the engine: the unsafe calls that

@@ -44,7 +44,7 @@ func (sched *scheduler) consumerGroup(s engine.Service) *consumerGroup {
 // services that it concerns.
 func (sim *simulation) added(key string, fields []string) {
 	switch {
-	case sim.isStream(key):
+	case slices.Contains(sim.streams, key):
 		sim.last = key
 		sim.published(typeOf(fields))
 		sim.fired(fields)
@@ -182,16 +182,16 @@ func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.Harmless() 
 // look for more before until (zero: no limit). Other unread or unacknowledged events can
 // wait. It is false where faults are possible or where services look for abandoned work.
 func (sched *scheduler) allDone(s *service) (until time.Time, ok bool) {
-	t := s.consumerGroup
-	if !sched.lazy || t.handles == nil {
+	g := s.consumerGroup
+	if !sched.lazy || g.handles == nil {
 		return until, false
 	}
-	if t.firesTimers() {
+	if g.firesTimers() {
 		if until = sched.firstTimer(); !until.IsZero() && !until.After(sched.clock.now) {
 			return until, false
 		}
 	}
-	unread, pending := sched.open(s)
+	unread, pending := sched.open(g, s.consumer)
 	return until, unread+pending == 0
 }
 
@@ -216,12 +216,11 @@ func (g *consumerGroup) firesTimers() bool {
 	return g.handles != nil && g.handles(event.TimerScheduled)
 }
 
-// open counts the events that concern a service: those that its group has not read, and
-// those that its consumer has read and not acknowledged.
-func (sched *scheduler) open(s *service) (unread, pending int) {
-	t := s.consumerGroup
+// open counts the events that concern a group: those that it has not read, and those that a
+// consumer, or any if it is "", has read and not acknowledged.
+func (sched *scheduler) open(g *consumerGroup, consumer string) (unread, pending int) {
 	for _, stream := range sched.streams {
-		u, p := sched.redis.Open(stream, t.redisName(), s.consumer, func(fields []string) bool { return t.handles(typeOf(fields)) })
+		u, p := sched.redis.Open(stream, g.redisName(), consumer, func(fields []string) bool { return g.handles(typeOf(fields)) })
 		unread, pending = unread+u, pending+p
 	}
 	return unread, pending
@@ -233,7 +232,7 @@ func (sched *scheduler) wakeSiblings(by *service) {
 	if by.consumerGroup.handles == nil || len(by.consumerGroup.services) <= len(sched.processes) {
 		return // one service per process
 	}
-	unread, _ := sched.open(by)
+	unread, _ := sched.open(by.consumerGroup, by.consumer)
 	for _, s := range by.consumerGroup.services {
 		if unread < 2 { //nolint:mnd // it keeps one for itself
 			return
@@ -301,13 +300,3 @@ func (sched *scheduler) hasPending(g *consumerGroup) bool {
 
 // renewal is the group of the services that renew leases.
 const renewal = "renewal"
-
-// renewals returns the services that renew leases.
-func (sched *scheduler) renewals() []*service {
-	for _, g := range sched.groups {
-		if g.group == renewal {
-			return g.services
-		}
-	}
-	return nil
-}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,7 +96,7 @@ func (missed *missedEvents) emitted(e event.Event) (event.Event, bool) {
 		Source string     `json:"source"`
 		Type   event.Type `json:"type"`
 	}
-	if unmarshal(e.Data, &c) != nil || !c.Success || unmarshal(c.Output, &attributes) != nil {
+	if json.Unmarshal(e.Data, &c) != nil || !c.Success || json.Unmarshal(c.Output, &attributes) != nil {
 		return event.Event{}, false
 	}
 	if event.IsInput(c.Output) { // it is for one execution, perhaps later
@@ -258,7 +259,7 @@ func listenSpans(def *dsl.Definition, events []event.Event) (spans []listenSpan,
 			}
 		case event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 			var c event.Completed
-			well := e.Type == event.TaskCompleted && unmarshal(e.Data, &c) == nil && c.Success
+			well := e.Type == event.TaskCompleted && json.Unmarshal(e.Data, &c) == nil && c.Success
 			for i := range spans {
 				if s := &spans[i]; s.end.IsZero() && (s.run == e.Task || e.Type != event.TaskCompleted) {
 					s.end, s.well = e.Time, well

@@ -93,10 +93,8 @@ func (sched *scheduler) groupIdle(group string) bool {
 		if g.group != group {
 			continue
 		}
-		for _, stream := range sched.streams {
-			if unread, pending := sched.memory.Open(stream, g.redisName(), "", func(fields []string) bool { return g.handles(typeOf(fields)) }); unread+pending > 0 {
-				return false
-			}
+		if unread, pending := sched.open(g, ""); unread+pending > 0 {
+			return false
 		}
 	}
 	return true

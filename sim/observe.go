@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"hash"
 	"maps"
 	"slices"
@@ -133,5 +132,3 @@ func OutcomeOf(r *Result) string {
 func sortArrivals(arrivals []Arrival) {
 	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
 }
-
-func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }

@@ -227,7 +227,7 @@ func (sched *scheduler) wakeForUnread() {
 		if g.handles == nil || len(g.services) == 0 {
 			continue
 		}
-		if unread, _ := sched.open(g.services[0]); unread > 0 { // the same for all services of the group
+		if unread, _ := sched.open(g, ""); unread > 0 {
 			sched.notify(g)
 		}
 	}

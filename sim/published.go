@@ -297,7 +297,7 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 // left reports timers that have never fired although their execution was still running
 // when they were due.
 func (k keyedTimers) left(over map[string]time.Time, broken invariant.Report) {
-	for _, id := range sortedKeys(k) {
+	for _, id := range slices.Sorted(maps.Keys(k)) {
 		n := len(k[id])
 		if n == 0 || k[id][n-1].cancels {
 			continue
@@ -308,5 +308,3 @@ func (k keyedTimers) left(over map[string]time.Time, broken invariant.Report) {
 		}
 	}
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

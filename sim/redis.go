@@ -93,7 +93,11 @@ func (sim *simulation) connect() {
 				return l.simulation.send(ctx, cmds, perform)
 			},
 			Before: func(cmd redis.Cmder) error { return l.simulation.await(cmd) },
-			Answer: func(cmd redis.Cmder) bool { return l.simulation.answer(cmd) },
+			// The simulator's own Redis answers without a connection, which is faster.
+			Answer: func(cmd redis.Cmder) bool {
+				own := l.simulation.memory
+				return own != nil && own.Answer(cmd)
+			},
 		})
 	}
 	l.simulation, sim.pool, sim.client = sim, l, l.client
@@ -114,9 +118,6 @@ func (p *pooledClient) disconnect() {
 	}
 	clientPool.Put(p)
 }
-
-// answer lets the simulator's own Redis answer a command without a connection, which is faster.
-func (sh *shared) answer(cmd redis.Cmder) bool { return sh.memory != nil && sh.memory.Answer(cmd) }
 
 // send executes what a service, or the simulation itself, sends to Redis. Before that, it lets
 // another service have a turn.
@@ -201,12 +202,10 @@ func (sched *scheduler) await(cmd redis.Cmder) error {
 
 // unread reports whether the group of s has unread events.
 func (sched *scheduler) unread(s *service) bool {
-	for _, stream := range sched.streams {
-		if unread, _ := sched.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true }); unread > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sched.streams, func(stream string) bool {
+		unread, _ := sched.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true })
+		return unread > 0
+	})
 }
 
 // ErrStopped ends the services and the calls of a simulation that has ended.
@@ -215,28 +214,10 @@ var ErrStopped = errors.New("the simulation has ended")
 // yieldTurn lets another service have a turn.
 func (sched *scheduler) yieldTurn() error {
 	s := sched.current
-	if s == nil || sched.keepsTurn(s) {
-		return nil
-	}
-	if !s.pause() {
+	if s != nil && !s.pause() {
 		return ErrStopped
 	}
 	return nil
-}
-
-// keepsTurn reports whether s also has the next turn. This saves a switch to the scheduler
-// and back.
-func (sched *scheduler) keepsTurn(s *service) bool {
-	if sched.deadServices || sched.failure != nil || sched.limit(s.context) != "" {
-		return false
-	}
-	if sched.next = sched.choose(); sched.next != s {
-		return false
-	}
-	sched.next = nil
-	s.turns++
-	sched.turns++
-	return true
 }
 
 // Bug is a deliberate engine bug that the simulator's own tests plant to see whether the

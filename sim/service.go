@@ -19,11 +19,10 @@ type scheduler struct {
 	services  []*service // of the live processes
 	active    []*service // the services that are not idle
 	groups    []*consumerGroup
-	next      *service // already chosen for the next turn; nil: none yet
-	turns     uint64   // number of turns of all services
-	lazy      bool     // see allDone
-	parallel  bool     // see delayCall
-	timeUp    bool     // Config.MaxTime has passed
+	turns     uint64 // number of turns of all services
+	lazy      bool   // see allDone
+	parallel  bool   // see delayCall
+	timeUp    bool   // Config.MaxTime has passed
 
 	deadServices bool // services of dead processes have to be removed
 }
@@ -167,13 +166,10 @@ const (
 	busyPause  = 5 * time.Millisecond
 )
 
-// nextService returns the service that has the next turn, which may have been chosen already.
+// nextService returns the service that has the next turn; nil if none can have one now.
 func (sched *scheduler) nextService() *service {
-	s := sched.next
-	if sched.next = nil; s != nil {
-		return s
-	}
-	if s = sched.choose(); s == nil && sched.parallel && sched.releaseCall() {
+	s := sched.choose()
+	if s == nil && sched.parallel && sched.releaseCall() {
 		s = sched.choose()
 	}
 	return s
@@ -264,8 +260,8 @@ func (sched *scheduler) parked(s *service) {
 // whether there were any.
 func (sched *scheduler) wakeRenewals() bool {
 	found := false
-	for _, s := range sched.renewals() {
-		if !s.parked || s.process.stopping || !s.wake.IsZero() || !sched.busy(s.process) {
+	for _, s := range sched.services {
+		if s.Group != renewal || !s.parked || s.process.stopping || !s.wake.IsZero() || !sched.busy(s.process) {
 			continue
 		}
 		sched.wakeService(s)

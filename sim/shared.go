@@ -136,9 +136,6 @@ func (sh *shared) timerMembers() (out []string) {
 	return out
 }
 
-// isStream reports whether a key is that of a tenant's events.
-func (sh *shared) isStream(key string) bool { return slices.Contains(sh.streams, key) }
-
 // keyOf returns the key of an execution.
 func (sh *shared) keyOf(label string) string {
 	return sh.keys.Execution(sh.tenantOf(label), sh.idOf(label))
@@ -163,9 +160,9 @@ func (sh *shared) executionIn(key string) (id string, history, ok bool) {
 
 const ruleTenants = "tenants share nothing"
 
-// OwnTexts returns cfg with definitions for the tenants other than the first: they have the
-// same names, versions and meaning, but different source.
-func (cfg Config) OwnTexts() Config {
+// WithForeignDefinitions returns cfg with definitions for the tenants other than the first:
+// they have the same names, versions and meaning, but different source.
+func (cfg Config) WithForeignDefinitions() Config {
 	var out []*dsl.Definition
 	for _, def := range cfg.Definitions() {
 		text := append([]byte("# of another tenant\n"), def.Source...)

@@ -79,7 +79,6 @@ type Config struct {
 
 	redis              opener            // nil: miniredis, or the simulator's own for a Plan or a Bug
 	foreignDefinitions []*dsl.Definition // the definitions of the other tenants; nil: all tenants have the same
-	known              *checkedEnds      // ends that were found correct, shared by all simulations of a search; nil: none
 }
 
 // IDs returns the ids of the executions that are started.
@@ -146,11 +145,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 // Prepared returns cfg for the simulations of a search, which differ in their seeds and
-// faults. They share the ends that were found correct and the definitions of other tenants.
+// faults. They share the definitions of other tenants.
 func (cfg Config) Prepared() Config {
 	cfg = cfg.WithDefaults()
-	cfg.redis, cfg.known = openOwn, newChecked()
-	return cfg.OwnTexts()
+	cfg.redis = openOwn
+	return cfg.WithForeignDefinitions()
 }
 
 // WithDefaults returns cfg with the defaults of its zero fields.

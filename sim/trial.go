@@ -155,7 +155,7 @@ func (sim *simulation) check(ctx context.Context, t *Trial) error {
 	c := &checker{&sim.monitor}
 	var err error
 	for _, id := range sim.executions(ctx) {
-		end, err := c.ending(ctx, id, note)
+		end, err := c.inspect(ctx, id, note)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (s *searcher) known(cfg sim.Config) []search.Check {
 	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.simulation.Mocks != "" || s.simulation.start != "" {
 		return nil
 	}
-	return []search.Check{{Of: func(t *sim.Trial) []sim.Violation {
+	return []search.Check{func(t *sim.Trial) []sim.Violation {
 		want, err1 := canonical.Decode(e.Output)
 		got, err2 := canonical.Decode(t.Output)
 		if len(t.Injected) > 0 || errors.Join(err1, err2) == nil && canonical.Equal(want, got) {
@@ -66,7 +66,7 @@ func (s *searcher) known(cfg sim.Config) []search.Check {
 			Rule: "the example ends as expected", Execution: t.Execution,
 			Detail: fmt.Sprintf("it is %s with the output %s, want %s", t.Status, t.Output, bytes.TrimSpace(e.Output)),
 		}}
-	}}}
+	}}
 }
 
 // subjects returns the simulations to search: one, or one for each test.
@@ -109,7 +109,7 @@ func caseSearch(base search.Search, suite *spec.Suite, c *spec.Case) search.Sear
 		}
 	}
 	cfg.Input, cfg.Mocks, cfg.Secrets, cfg.Start = c.Input, c.Mocks, c.Secrets, c.Start
-	base.Checks = append(slices.Clone(base.Checks), search.Check{Of: func(t *sim.Trial) []sim.Violation { return caseViolations(c, t) }})
+	base.Checks = append(slices.Clone(base.Checks), func(t *sim.Trial) []sim.Violation { return caseViolations(c, t) })
 	return base
 }
 

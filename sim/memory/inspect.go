@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -83,45 +82,6 @@ func (s *Server) Keys(prefix string) []string {
 	slices.Sort(out)
 	return out
 }
-
-// Sum adds the content of a hash or a stream to h, in order. It returns false if the key holds
-// neither.
-func (s *Server) Sum(h *maphash.Hash, key string) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	it := s.item(key)
-	if it == nil {
-		return false
-	}
-	switch value := it.value.(type) {
-	case *hash:
-		sumTexts(h, value.pairs)
-	case *stream:
-		for i := range value.entries {
-			sumText(h, value.entries[i].id)
-			sumTexts(h, value.entries[i].fields)
-		}
-	default:
-		return false
-	}
-	return true
-}
-
-func sumTexts(h *maphash.Hash, texts []string) {
-	for _, text := range texts {
-		sumText(h, text)
-	}
-	_ = h.WriteByte(end) // a hash never fails
-}
-
-// sumText adds a string and a terminator.
-func sumText(h *maphash.Hash, text string) {
-	_, _ = h.WriteString(text)
-	_ = h.WriteByte(end)
-}
-
-// end is a byte that occurs in no UTF-8 text.
-const end = 0xff
 
 // Delivered returns the highest delivery count of the pending entries of a stream.
 func (s *Server) Delivered(key string) (most int64) {

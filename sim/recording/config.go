@@ -10,9 +10,9 @@ import (
 
 // Histories returns the events of all histories in the recording, in their order.
 func (r *Recording) Histories() []event.Event {
-	out := make([]event.Event, 0, len(r.entries))
-	for _, e := range r.entries {
-		out = append(out, e.Event)
+	out := make([]event.Event, len(r.entries))
+	for i, e := range r.entries {
+		out[i] = e.Event
 	}
 	return out
 }

@@ -238,7 +238,7 @@ func (p *parser) takeCall(text []byte) error {
 		return describe("http", err)
 	}
 	call.line = p.at
-	key := call.key()
+	key := call.Execution + " " + event.Run{Ref: call.Task, Iteration: call.Iteration, Attempt: call.Attempt}.String()
 	p.calls[key] = append(p.calls[key], call)
 	p.exchange++
 	return nil
@@ -249,11 +249,6 @@ func (p *parser) takeFault() {
 	if p.faults++; p.faults == 1 {
 		p.first["fault"] = p.at
 	}
-}
-
-// key identifies the task run that made the call.
-func (c *CallLine) key() string {
-	return c.Execution + " " + event.Run{Ref: c.Task, Iteration: c.Iteration, Attempt: c.Attempt}.String()
 }
 
 // skip counts a line of an unknown kind.
@@ -292,11 +287,10 @@ func (p *parser) finish(secrets map[string]any, version string) {
 	p.sealed, p.marked = p.seal.tokens, p.seal.seen
 	p.secrets = p.seal.secrets(secrets, p.header.Secrets)
 	p.Recording.order = p.order.Sum()
-	switch p.faults {
-	case 0:
-	case 1:
+	switch {
+	case p.faults == 1:
 		p.note("1 fault was injected when this was recorded (line %d)", p.first["fault"])
-	default:
+	case p.faults > 1:
 		p.note("%s were injected when this was recorded (the first in line %d)", history.Count(p.faults, "fault"), p.first["fault"])
 	}
 	for _, kind := range p.kinds {

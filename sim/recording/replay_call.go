@@ -25,18 +25,14 @@ import (
 // more than once, after a crash, has several exchanges, one of which gave the result.
 func (x *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 	exchanges := x.calls[e.Execution+" "+e.Task]
-	var first func()
-	for skip := 0; skip == 0 || skip < len(exchanges); skip++ {
-		a := &answers{calls: exchanges[skip:]}
-		d, g := x.perform(e, task, scope, a)
-		if d == nil {
+	first, place := x.perform(e, task, scope, &answers{calls: exchanges})
+	for skip, d := 1, first; d != nil; skip++ {
+		if skip >= len(exchanges) {
+			x.tolerate(first, place)
 			return
 		}
-		if first == nil {
-			first = func() { x.tolerate(d, g) }
-		}
+		d, _ = x.perform(e, task, scope, &answers{calls: exchanges[skip:]})
 	}
-	first()
 }
 
 // perform performs a call, and compares its requests and its result with the recording.

@@ -79,14 +79,9 @@ func (c comparison) difference(path string, a, b any) *difference {
 }
 
 func (c comparison) objects(path string, a, b map[string]any) *difference {
-	names := slices.Collect(maps.Keys(a))
-	for name := range b {
-		if _, ok := a[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		x, recorded := a[name]
 		y, now := b[name]
 		at := path + member(name)

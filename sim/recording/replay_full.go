@@ -127,7 +127,7 @@ func (rp *replay) compareSimilar(was, now event.Event) {
 	}
 	g := (comparison{}).between(event.Encode(was.Type), event.Encode(now.Type))
 	if g == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
-		g = &difference{path: "time", recorded: stamp(was.Time), now: stamp(now.Time)}
+		g = &difference{path: "time", recorded: was.Time.UTC().Format(time.RFC3339Nano), now: now.Time.UTC().Format(time.RFC3339Nano)}
 	}
 	if g == nil {
 		g = (comparison{ignore: ignore}).between(was.Data, now.Data)
@@ -136,8 +136,6 @@ func (rp *replay) compareSimilar(was, now event.Event) {
 		rp.differs(&Difference{What: "event", Recorded: history.Describe(was), Replayed: history.Describe(now) + " (in the simulation)"}, g)
 	}
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // compareSimulated compares the result.
 func (rp *replay) compareSimulated(now *sim.Result) {

@@ -41,7 +41,7 @@ func (s *simulation) boot(p *process) {
 	g := &s.setting
 	p.skew = time.Duration(s.chance("skew "+p.name(), 0)%uint64(2*g.Skew+1)) - g.Skew //nolint:gosec // small
 	opts := scheduler.DefaultOptions()
-	opts.Process, opts.Partitions, opts.Workers, opts.Batch = p.name(), s.partitions, g.workers(p.index), g.Batch
+	opts.Process, opts.Partitions, opts.Workers, opts.Batch = p.name(), s.partitions, g.Workers, g.Batch
 	opts.Retry.Lease, opts.Beat = g.Lease, g.Lease
 	opts.Retry.Attempts = g.Attempts
 	opts.Look = scheduler.LookFor(g.MinDelay)

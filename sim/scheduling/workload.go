@@ -57,9 +57,6 @@ func settingOf(seed uint64) Setting {
 // once reports whether claims themselves publish events, in Redis, and so exactly once.
 func (g *Setting) once() bool { return !g.Table && !g.Broker }
 
-// workers returns the number of workers of a process.
-func (g *Setting) workers(int) int { return g.Workers }
-
 // begin is how long clients wait before their first requests.
 const begin = time.Second
 

@@ -163,9 +163,7 @@ func (f *historyFacts) add(step stepFact) {
 // readsClock reports whether the outcome of a document can depend on durations because
 // its expressions read the clock.
 func readsClock(def *dsl.Definition) bool {
-	return clockWords().Match(def.Source)
+	return clockWords.Match(def.Source)
 }
 
-func clockWords() *regexp.Regexp {
-	return regexp.MustCompile(`\bnow\b|startedAt|\blocaltime\b|\bgmtime\b`)
-}
+var clockWords = regexp.MustCompile(`\bnow\b|startedAt|\blocaltime\b|\bgmtime\b`)

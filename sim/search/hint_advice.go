@@ -117,7 +117,7 @@ func (h *hints) retryTime(t *dsl.Task) string {
 // clockDecides reports a decision that reads the clock.
 func clockDecides(t *dsl.Task) string {
 	for _, d := range decisions(t) {
-		if d.program != nil && decidingClock().MatchString(d.program.Source()) {
+		if d.program != nil && decidingClock.MatchString(d.program.Source()) {
 			return fmt.Sprintf("%s reads the clock, so its result depends on how long calls and crashed processes have delayed the execution: "+
 				"decide by the data, or by a time that an earlier task has stored; for a deadline use timeout, wait or limit.duration", d.what)
 		}
@@ -126,9 +126,7 @@ func clockDecides(t *dsl.Task) string {
 }
 
 // decidingClock matches expressions that read a time which differs from run to run.
-func decidingClock() *regexp.Regexp { return decidingPattern }
-
-var decidingPattern = regexp.MustCompile(`\bnow\b|\$task\.startedAt|\blocaltime\b`)
+var decidingClock = regexp.MustCompile(`\bnow\b|\$task\.startedAt|\blocaltime\b`)
 
 // decision is an expression that decides what happens next.
 type decision struct {

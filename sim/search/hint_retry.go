@@ -156,7 +156,7 @@ func turnsIn(ends []sim.End) map[string]int {
 	out := map[string]int{}
 	for _, end := range ends {
 		if end.Child() {
-			continue // a child
+			continue
 		}
 		for _, e := range end.History {
 			if e.Type != event.TaskRequested || !strings.Contains(e.Task, "#") {

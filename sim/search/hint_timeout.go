@@ -21,7 +21,7 @@ func timeoutsIn(ends []sim.End) (set, fired map[string]int) {
 	set, fired = map[string]int{}, map[string]int{}
 	for _, end := range ends {
 		if end.Child() {
-			continue // a child
+			continue
 		}
 		for _, e := range end.History {
 			switch ref, ok := timeoutOf(e); {

@@ -52,8 +52,7 @@ func request(t *dsl.Task) (method, target string) {
 	if t.Kind != dsl.Call || t.Call.HTTP == nil {
 		return "", ""
 	}
-	raw, _ := t.Raw.(map[string]any)
-	with, _ := raw["with"].(map[string]any)
+	with := withOf(t)
 	method, _ = with["method"].(string)
 	target, _ = with["endpoint"].(string)
 	if endpoint, ok := with["endpoint"].(map[string]any); ok {
@@ -65,12 +64,17 @@ func request(t *dsl.Task) (method, target string) {
 	return strings.ToUpper(method), target
 }
 
+// withOf returns the arguments of a call as the document states them.
+func withOf(t *dsl.Task) map[string]any {
+	raw, _ := t.Raw.(map[string]any)
+	with, _ := raw["with"].(map[string]any)
+	return with
+}
+
 // checksVersion reports whether a call has a header, such as If-Match, that makes the service
 // check that nothing has changed.
 func checksVersion(t *dsl.Task) bool {
-	raw, _ := t.Raw.(map[string]any)
-	with, _ := raw["with"].(map[string]any)
-	headers, _ := with["headers"].(map[string]any)
+	headers, _ := withOf(t)["headers"].(map[string]any)
 	for name := range headers {
 		if strings.EqualFold(name, "If-Match") || strings.EqualFold(name, "If-Unmodified-Since") {
 			return true

@@ -140,7 +140,7 @@ func members(v *expr.Value, names map[string]bool) {
 		names[f.Key] = true
 	}
 	if p := v.Program(); p != nil {
-		for _, m := range written().FindAllStringSubmatch(p.Source(), -1) {
+		for _, m := range written.FindAllStringSubmatch(p.Source(), -1) {
 			names[m[1]+m[2]] = true
 		}
 	}
@@ -153,9 +153,7 @@ func members(v *expr.Value, names map[string]bool) {
 }
 
 // written matches the members that an expression creates: {name: …} and .name = ….
-func written() *regexp.Regexp {
-	return regexp.MustCompile(`[{,]\s*"?(\w+)"?\s*:|\.(\w+)\s*(?:\+|-|\*|/|//)?=[^=]`)
-}
+var written = regexp.MustCompile(`[{,]\s*"?(\w+)"?\s*:|\.(\w+)\s*(?:\+|-|\*|/|//)?=[^=]`)
 
 // inner returns the lists of tasks inside a task.
 func inner(t *dsl.Task) []dsl.TaskList {

@@ -19,7 +19,7 @@ import (
 // Once expects each call with a method ("" or * for any) to a URL (with * for one or more
 // characters) to reach its service at most once per execution.
 func Once(method, pattern string) Check {
-	return Check{Of: func(t *sim.Trial) []sim.Violation {
+	return func(t *sim.Trial) []sim.Violation {
 		counts := map[sim.Action]int{}
 		tasks := map[sim.Action]string{}
 		for action, n := range t.Actions {
@@ -40,7 +40,7 @@ func Once(method, pattern string) Check {
 			}
 		}
 		return out
-	}}
+	}
 }
 
 func compareActions(d, o sim.Action) int {
@@ -59,11 +59,11 @@ func matches(d sim.Action, method, pattern string) bool {
 // variables are $status, $error, $input, $requests (the calls that were carried out, including
 // those of child executions) and $kept (the final state of mocks, by URL).
 func Always(source string, p *expr.Program, input any) Check {
-	return Check{Of: func(t *sim.Trial) []sim.Violation {
+	return func(t *sim.Trial) []sim.Violation {
 		var out []sim.Violation
 		for _, end := range t.Ends {
 			if end.Child() {
-				continue // a child
+				continue
 			}
 			ok, err := p.Test(scopeOf(t, end, input))
 			switch {
@@ -74,7 +74,7 @@ func Always(source string, p *expr.Program, input any) Check {
 			}
 		}
 		return out
-	}}
+	}
 }
 
 func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {

@@ -94,11 +94,6 @@ type TimelineEntry struct {
 	Reached *sim.Reached
 }
 
-// roundAmounts returns the durations that shrinking tries, the shortest first.
-func roundAmounts() []time.Duration {
-	return []time.Duration{time.Millisecond, time.Second, 10 * time.Second, 45 * time.Second}
-}
-
 // timelineOf merges the histories, the faults and the calls in one order.
 func timelineOf(t *sim.Trial, seen []string) []TimelineEntry {
 	var all []event.Event

@@ -294,9 +294,7 @@ func (o *outcomes) writer(c *sim.Call) *dsl.Task {
 			continue
 		}
 		method, _ := request(t)
-		raw, _ := t.Raw.(map[string]any)
-		with, _ := raw["with"].(map[string]any)
-		if method == c.Method && (method == "PUT" || method == "PATCH") && !checksVersion(t) && strings.Contains(string(event.Encode(with["body"])), "${") {
+		if method == c.Method && (method == "PUT" || method == "PATCH") && !checksVersion(t) && strings.Contains(string(event.Encode(withOf(t)["body"])), "${") {
 			return t
 		}
 	}

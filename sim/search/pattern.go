@@ -94,12 +94,10 @@ func patternKey(c sim.Call) string {
 
 // urlParts splits a URL into parts that can differ separately and the separators between them.
 func urlParts(url string) []string {
-	return urlPart().FindAllString(url, -1)
+	return urlPart.FindAllString(url, -1)
 }
 
-func urlPart() *regexp.Regexp { return urlPattern }
-
-var urlPattern = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
+var urlPart = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
 
 // bodyValue decodes a body; if it is not JSON it is a string.
 func bodyValue(id string, body []byte) any {
@@ -292,7 +290,13 @@ func unequal(path string, a, b any) []Unequal {
 	x, ok1 := a.(map[string]any)
 	y, ok2 := b.(map[string]any)
 	if ok1 && ok2 {
-		return unequalMembers(path, x, y)
+		all := maps.Clone(x)
+		maps.Copy(all, y)
+		var out []Unequal
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			out = append(out, unequal(path+"/"+name, x[name], y[name])...)
+		}
+		return out
 	}
 	v, ok1 := a.([]any)
 	w, ok2 := b.([]any)
@@ -307,19 +311,4 @@ func unequal(path string, a, b any) []Unequal {
 		return nil
 	}
 	return []Unequal{{path, a, b}}
-}
-
-func unequalMembers(path string, x, y map[string]any) []Unequal {
-	names := map[string]bool{}
-	for name := range x {
-		names[name] = true
-	}
-	for name := range y {
-		names[name] = true
-	}
-	var out []Unequal
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, unequal(path+"/"+name, x[name], y[name])...)
-	}
-	return out
 }

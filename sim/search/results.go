@@ -34,17 +34,12 @@ func (r *results) over(ctx context.Context) bool {
 		r.report.Stopped = Interrupted
 	case r.More != nil && !r.More():
 		r.report.Stopped = OutOfTime
-	case r.FailFast && r.failed():
+	case r.FailFast && slices.ContainsFunc(r.report.Findings, r.Fails):
 		r.report.Stopped = FailedFast
 	case len(r.found) >= maxFindings:
 		r.report.Stopped = EnoughFound
 	}
 	return r.report.Stopped != ""
-}
-
-// failed reports whether a failure was found. Findings that are only notes do not count.
-func (r *results) failed() bool {
-	return slices.ContainsFunc(r.report.Findings, r.Fails)
 }
 
 // note adds a verdict to the report.

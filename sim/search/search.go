@@ -40,10 +40,8 @@ func (s *Search) Fails(f *Finding) bool {
 	return f.Class != Late && !slices.Contains(s.Allowed, f.Class)
 }
 
-// Check is an expectation that every run has to meet.
-type Check struct {
-	Of func(*sim.Trial) []sim.Violation // returns how a run violates it
-}
+// Check is an expectation that every run has to meet: it returns how a run violates it.
+type Check func(*sim.Trial) []sim.Violation
 
 // Progress is how far a search has come.
 type Progress struct {
@@ -105,10 +103,10 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	}
 	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are fewer
 	if err == nil && !h.results.over(ctx) && len(s.Kinds) > 0 {
-		err = h.each(ctx, PhaseSingles, h.plan.singleCount(), h.plan.withCompanions(h.plan.singles()))
+		err = h.each(ctx, PhaseSingles, h.report.SinglesOf, h.plan.withCompanions(h.plan.singles()))
 	}
 	if err == nil && !h.results.over(ctx) {
-		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.plan.withCompanions(h.plan.everySeed()))
+		err = h.each(ctx, PhaseSeeds, h.report.SeedsOf, h.plan.withCompanions(h.plan.everySeed()))
 	}
 	return h.finish(ctx, err)
 }

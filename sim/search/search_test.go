@@ -183,7 +183,7 @@ func TestSearchShrinks(t *testing.T) {
 		return nil
 	}
 	r := look(t, tenSteps(), "", search.Search{
-		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []search.Check{{Of: lostReply}},
+		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []search.Check{lostReply},
 		Config: sim.Config{Executions: 5, Processes: 3},
 	})
 	if len(r.Findings) != 1 {

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/explore"
@@ -115,23 +116,21 @@ func halves(n int) []int {
 
 // fewer removes faults by delta debugging.
 func (s *shrinking) fewer(ctx context.Context, sc Scenario) []sim.Fault {
-	faults := sc.Faults
 	with := func(f []sim.Fault) bool {
 		less := sc
 		less.Faults = f
 		return s.fails(ctx, less)
 	}
-	faults = explore.Fewer(faults, with)
-	return shorter(faults, with)
+	return shorter(explore.Fewer(sc.Faults, with), with)
 }
 
-// shorter reduces the durations of faults, to zero if possible.
+// shorter reduces the durations of faults to round ones.
 func shorter(faults []sim.Fault, with func([]sim.Fault) bool) []sim.Fault {
 	for i := range faults {
 		if faults[i].Amount == 0 {
 			continue
 		}
-		for _, amount := range roundAmounts() {
+		for _, amount := range []time.Duration{time.Millisecond, time.Second, 10 * time.Second, 45 * time.Second} {
 			if amount >= faults[i].Amount {
 				break
 			}

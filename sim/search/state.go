@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -311,10 +312,7 @@ func (s *searchState) unusualClasses(id string, all []*class) {
 }
 
 // each runs scenarios and evaluates the results.
-func (s *searchState) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
-	if phase == PhaseSingles {
-		of = min(of, s.Singles)
-	}
+func (s *searchState) each(ctx context.Context, phase string, of int, scenarios iter.Seq[Scenario]) error {
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
 		v, err := s.evaluate(ctx, sc)
 		if err != nil {

@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,12 +29,7 @@ func NewCoverage() *Coverage { return &Coverage{files: map[string]*DocumentCover
 
 // Documents returns the documents so far, sorted by file name.
 func (c *Coverage) Documents() []*DocumentCoverage {
-	var out []*DocumentCoverage
-	for _, r := range c.files {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *DocumentCoverage) int { return strings.Compare(a.Document.File, b.Document.File) })
-	return out
+	return slices.SortedFunc(maps.Values(c.files), func(a, b *DocumentCoverage) int { return strings.Compare(a.Document.File, b.Document.File) })
 }
 
 // Reached counts the points that were reached, and all points.

@@ -161,7 +161,7 @@ func (w workload) config() sim.Config {
 		cfg.With = append(cfg.With, parse(text))
 	}
 	if w.Tenants > 1 {
-		cfg = cfg.OwnTexts()
+		cfg = cfg.WithForeignDefinitions()
 	}
 	var err error
 	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(w.Mocks)); err != nil && w.Mocks != "" {
