@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"iter"
+	"slices"
 
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/schema"
@@ -100,12 +101,7 @@ type TaskList []*Task
 
 // Find returns the index of the task with a name, or -1.
 func (l TaskList) Find(name string) int {
-	for i, t := range l {
-		if t.Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(l, func(t *Task) bool { return t.Name == name })
 }
 
 // Kind is the type of a task, as spelled in documents and in the events' task_type.
@@ -168,6 +164,21 @@ type Task struct {
 	// Unsupported names a valid construct that cannot be run yet, such as "call: grpc"; "" if
 	// there is none.
 	Unsupported string
+}
+
+// Lists returns the lists of tasks inside the task; some may be empty.
+func (t *Task) Lists() []TaskList {
+	out := []TaskList{t.Do}
+	if t.Fork != nil {
+		out = append(out, t.Fork.Branches)
+	}
+	if t.Try != nil {
+		out = append(out, t.Try.Try, t.Try.Catch.Do)
+	}
+	if t.Listen != nil && t.Listen.Foreach != nil {
+		out = append(out, t.Listen.Foreach.Do)
+	}
+	return out
 }
 
 // CallTask calls a service (http, openapi) or a function of use.functions.

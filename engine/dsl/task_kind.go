@@ -88,20 +88,7 @@ func (p *tasks) fork(t *Task, n *yaml.Node, local scope) {
 
 // exports reports whether a task, or one inside it, changes $context.
 func exports(t *Task) bool {
-	if t.Export.As != nil {
-		return true
-	}
-	lists := []TaskList{t.Do}
-	if t.Fork != nil {
-		lists = append(lists, t.Fork.Branches)
-	}
-	if t.Try != nil {
-		lists = append(lists, t.Try.Try, t.Try.Catch.Do)
-	}
-	if t.Listen != nil && t.Listen.Foreach != nil {
-		lists = append(lists, t.Listen.Foreach.Do)
-	}
-	return slices.ContainsFunc(slices.Concat(lists...), exports)
+	return t.Export.As != nil || slices.ContainsFunc(slices.Concat(t.Lists()...), exports)
 }
 
 // cases parses a switch task.

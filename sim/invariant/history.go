@@ -359,14 +359,11 @@ func RunName(task string) string {
 	return history.Task(task)
 }
 
-// The keys of the timers that limit one attempt of a try, and all attempts.
+// The keys of the timers that limit one attempt of a try, and all attempts together.
 const (
 	keyAttempt = "attempt"
-	keyOverall = "overall"
+	TryLimit   = "overall"
 )
-
-// TryLimit is the key of the timer that limits all attempts of a try together.
-const TryLimit = keyOverall
 
 // Slot identifies a timer of a run, whenever it is due.
 func Slot(t event.Timer) string { return t.TaskID + " " + string(t.Kind) + " " + t.Key }
@@ -437,7 +434,7 @@ func statedOf(task *dsl.Task, t event.Timer) *expr.Value {
 		return nil
 	case t.Key == keyAttempt:
 		return task.Try.Catch.Retry.AttemptDuration
-	case t.Key == keyOverall:
+	case t.Key == TryLimit:
 		return task.Try.Catch.Retry.Duration
 	default:
 		return nil
@@ -528,19 +525,9 @@ func (a *historyAudit) timely(e event.Event, run event.Run) {
 // LiteralDuration returns a duration of the document; it returns false if the duration is nil
 // or not a literal.
 func LiteralDuration(v *expr.Value) (time.Duration, bool) {
-	if v == nil {
-		return 0, false
-	}
-	data, ok := v.Constant()
-	if !ok {
-		return 0, false
-	}
-	d, err := dsl.ParseDuration(data)
-	if err != nil {
-		return 0, false
-	}
 	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of simulations, since months have different lengths
-	return d.From(begin).Sub(begin), true
+	end, ok := moment(v, begin)
+	return end.Sub(begin), ok
 }
 
 // GivenUp reports whether an event ends an execution that the engine gave up without a

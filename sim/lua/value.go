@@ -102,8 +102,6 @@ const (
 // Number formats a number like C's %.<digits>g.
 func Number(f float64, digits int) string {
 	switch {
-	case f == math.Trunc(f) && math.Abs(f) < 1e14 && (f != 0 || !math.Signbit(f)):
-		return strconv.FormatInt(int64(f), 10)
 	case f == math.Trunc(f) && math.Abs(f) < math.Pow10(min(digits, 15)) && (f != 0 || !math.Signbit(f)):
 		return strconv.FormatInt(int64(f), 10)
 	case math.IsNaN(f):

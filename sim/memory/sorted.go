@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/resp"
 )
 
@@ -115,18 +116,7 @@ func (z *sorted) pairs() (out []string) {
 }
 
 // written formats a score like Redis, with 17 digits as C's %.17g.
-func written(score float64) string {
-	switch {
-	case math.IsInf(score, 1):
-		return "inf"
-	case math.IsInf(score, -1):
-		return "-inf"
-	case score == math.Trunc(score) && math.Abs(score) < 1e15 && (score != 0 || !math.Signbit(score)):
-		return strconv.FormatInt(int64(score), 10)
-	default:
-		return strconv.FormatFloat(score, 'g', 17, 64)
-	}
-}
+func written(score float64) string { return lua.Number(score, 17) }
 
 // scored parses a score.
 func scored(text string) (float64, bool) {

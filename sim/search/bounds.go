@@ -77,7 +77,7 @@ func (b bounds) seen(tasks dsl.TaskList) string {
 		if t.Kind == dsl.For {
 			return fmt.Sprintf(", with at most %s of %s as observed", history.Count(b.turnsOf(t), "iteration"), t.Name)
 		}
-		for _, list := range inner(t) {
+		for _, list := range t.Lists() {
 			if text := b.seen(list); text != "" {
 				return text
 			}

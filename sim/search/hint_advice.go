@@ -76,7 +76,7 @@ func (h *hints) retryProduct(t *dsl.Task) string {
 func tasksIn(tasks dsl.TaskList) (out []*dsl.Task) {
 	for _, t := range tasks {
 		out = append(out, t)
-		for _, list := range inner(t) {
+		for _, list := range t.Lists() {
 			out = append(out, tasksIn(list)...)
 		}
 	}

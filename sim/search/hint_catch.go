@@ -44,7 +44,7 @@ func (p *possibleErrors) add(tasks dsl.TaskList) {
 		if _, ok := invariant.LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
 			p.any = true
 		}
-		for _, list := range inner(t) {
+		for _, list := range t.Lists() {
 			p.add(list)
 		}
 	}
@@ -99,7 +99,7 @@ func neverCaught(t *dsl.Task) string {
 // it may.
 func badStatus(wanted any, short string, usual int) string {
 	const redirect = 300
-	status, ok := number(wanted)
+	status, ok := wanted.(int)
 	switch {
 	case !ok || usual == 0 || status == usual:
 		return ""
@@ -112,27 +112,13 @@ func badStatus(wanted any, short string, usual int) string {
 	}
 }
 
-// number converts an integer of any type that the document parser uses.
-func number(v any) (int, bool) {
-	switch v := v.(type) {
-	case int:
-		return v, true
-	case int64:
-		return int(v), true
-	case float64:
-		return int(v), float64(int(v)) == v
-	default:
-		return 0, false
-	}
-}
-
 // runs reports whether a task runs a child workflow, whose errors are unknown here.
 func runs(tasks dsl.TaskList) bool {
 	for _, t := range tasks {
 		if t.Kind == dsl.Run {
 			return true
 		}
-		if slices.ContainsFunc(inner(t), runs) {
+		if slices.ContainsFunc(t.Lists(), runs) {
 			return true
 		}
 	}

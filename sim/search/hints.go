@@ -127,7 +127,7 @@ func exports(t *dsl.Task, names map[string]bool) {
 	if t.Export.As != nil {
 		members(t.Export.As, names)
 	}
-	for _, list := range inner(t) {
+	for _, list := range t.Lists() {
 		for _, one := range list {
 			exports(one, names)
 		}
@@ -154,18 +154,3 @@ func members(v *expr.Value, names map[string]bool) {
 
 // written matches the members that an expression creates: {name: …} and .name = ….
 var written = regexp.MustCompile(`[{,]\s*"?(\w+)"?\s*:|\.(\w+)\s*(?:\+|-|\*|/|//)?=[^=]`)
-
-// inner returns the lists of tasks inside a task.
-func inner(t *dsl.Task) []dsl.TaskList {
-	out := []dsl.TaskList{t.Do}
-	if t.Fork != nil {
-		out = append(out, t.Fork.Branches)
-	}
-	if t.Try != nil {
-		out = append(out, t.Try.Try, t.Try.Catch.Do)
-	}
-	if t.Listen != nil && t.Listen.Foreach != nil {
-		out = append(out, t.Listen.Foreach.Do)
-	}
-	return out
-}
