@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -270,7 +271,7 @@ func (h *hinter) infix(t token, was string) error {
 		if argument == "" {
 			argument = "…"
 		}
-		return h.wrong(t.start, fmt.Sprintf("write: %s | %s(%s)", cmpOr(h.operand(-1, -1), "…"), t.text, argument),
+		return h.wrong(t.start, fmt.Sprintf("write: %s | %s(%s)", cmp.Or(h.operand(-1, -1), "…"), t.text, argument),
 			"a function cannot be between two values")
 	case strings.Contains(")]}", t.text):
 		return h.closing(t)
@@ -285,7 +286,7 @@ func (h *hinter) infix(t token, was string) error {
 	case t.kind != operatorToken && h.word > 0 && (h.token(-1).kind == fieldToken || h.token(-1).kind == numberToken || strings.Contains(")]", was)):
 		return h.wrong(t.start, "", "an operator is missing between %s and %s", was, t.text)
 	}
-	return h.wrong(t.start, "", "unexpected %s", quoted(t.text))
+	return h.wrong(t.start, "", "unexpected `%s`", t.text)
 }
 
 // closing reports an unmatched closing bracket.
@@ -325,7 +326,7 @@ func (h *hinter) quotes(t token) error {
 // method reports .value.function(…).
 func (h *hinter) method(name token) error {
 	function := strings.TrimPrefix(name.text, ".")
-	value := cmpOr(h.operand(-2, -1), ".")
+	value := cmp.Or(h.operand(-2, -1), ".")
 	if h.word >= 2 && h.token(-2).end() != name.start {
 		value = "."
 	}
@@ -342,12 +343,3 @@ func (h *hinter) method(name token) error {
 		return h.wrong(name.start, fmt.Sprintf("write: %s | %s(…)", value, meant), "jq has no methods: a value goes to a function through |")
 	}
 }
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func quoted(s string) string { return "`" + s + "`" }

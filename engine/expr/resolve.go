@@ -279,7 +279,7 @@ func (r *resolver) call(t *gojq.Term, s *scope) {
 		r.fail(e)
 		return
 	}
-	if source := prelude(sign); source != "" {
+	if source, ok := prelude()[sign]; ok {
 		r.include(sign, source)
 		return
 	}

@@ -34,11 +34,7 @@ func sweep(m *Meter, dot any, _ []any) (any, error) {
 	if !m.gone {
 		return dot, nil
 	}
-	weight, err := m.weigh(dot)
-	if err == nil {
-		err = m.spend(weight)
-	}
-	if err != nil {
+	if err := m.walk(dot, 1); err != nil {
 		return nil, err
 	}
 	out, _ := swept(dot)
@@ -103,11 +99,7 @@ func deletePaths(m *Meter, dot any, args []any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", Describe(args[0]), Describe(dot))
 	}
-	weight, err := m.weigh(list)
-	if err == nil {
-		err = m.spend(weight)
-	}
-	if err != nil {
+	if err := m.walk(list, 1); err != nil {
 		return nil, err
 	}
 	targets := make([][]any, 0, len(list))

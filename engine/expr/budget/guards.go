@@ -79,12 +79,8 @@ func function(name string, arity int, f guard) gojq.CompilerOption {
 
 // guardDeep charges for several walks through the whole value; the argument is their number.
 func guardDeep(m *Meter, dot any, args []any) (any, error) {
-	factor, _ := args[0].(int)
-	weight, err := m.weigh(dot)
-	if err != nil {
-		return nil, err
-	}
-	return dot, m.spend(weight * factor)
+	times, _ := args[0].(int)
+	return dot, m.walk(dot, times)
 }
 
 // guardShallow charges for a shallow copy of the value.
@@ -188,11 +184,7 @@ func guardPair(m *Meter, dot any, args []any) (any, error) {
 
 // guardSort charges for sorting the value, or by it.
 func guardSort(m *Meter, dot any, _ []any) (any, error) {
-	weight, err := m.weigh(dot)
-	if err != nil {
-		return nil, err
-	}
-	return dot, m.spend(weight * max(1, bits.Len(uint(span(dot)))))
+	return dot, m.walk(dot, max(1, bits.Len(uint(span(dot)))))
 }
 
 // guardCells charges for the cells of a table.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/itchyny/gojq"
@@ -79,7 +80,10 @@ func addition(m *Meter, l, r any) (any, error) {
 		}
 	case map[string]any:
 		if b, ok := r.(map[string]any); ok {
-			return joined(a, b), nil
+			out := make(map[string]any, len(a)+len(b))
+			maps.Copy(out, a)
+			maps.Copy(out, b)
+			return out, nil
 		}
 	}
 	if r == nil {
@@ -88,42 +92,22 @@ func addition(m *Meter, l, r any) (any, error) {
 	return arithmetic("add", l, r, func(a, b float64) any { return a + b }, (*big.Int).Add)
 }
 
-func joined(a, b map[string]any) map[string]any {
-	out := make(map[string]any, len(a)+len(b))
-	maps.Copy(out, a)
-	maps.Copy(out, b)
-	return out
-}
-
 func subtraction(m *Meter, l, r any) (any, error) {
 	a, fromList := l.([]any)
 	b, ofList := r.([]any)
 	if !fromList || !ofList {
 		return arithmetic("subtract", l, r, func(a, b float64) any { return a - b }, (*big.Int).Sub)
 	}
-	weight, err := m.weigh(a)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.spend(weight * (len(b)/4 + 1)); err != nil {
+	if err := m.walk(a, len(b)/4+1); err != nil {
 		return nil, err
 	}
 	out := make([]any, 0, len(a))
 	for _, item := range a {
-		if !holds(b, item) {
+		if !slices.ContainsFunc(b, func(other any) bool { return gojq.Compare(item, other) == 0 }) {
 			out = append(out, item)
 		}
 	}
 	return out, nil
-}
-
-func holds(items []any, item any) bool {
-	for _, other := range items {
-		if gojq.Compare(item, other) == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func multiplication(m *Meter, l, r any) (any, error) {

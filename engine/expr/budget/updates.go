@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
 )
@@ -168,7 +169,8 @@ func between(m *Meter, dot any, args []any) (any, error) {
 	at, chars := 0, 0
 	skip := func(until int) int {
 		for chars < until && at < len(text) {
-			at += runeSize(text[at:])
+			_, size := utf8.DecodeRuneInString(text[at:])
+			at += size
 			chars++
 		}
 		return at
@@ -181,15 +183,6 @@ func between(m *Meter, dot any, args []any) (any, error) {
 		skip(start + length)
 	}
 	return append(parts, text[at:]), nil
-}
-
-func runeSize(text string) int {
-	for i := range text {
-		if i > 0 {
-			return i
-		}
-	}
-	return len(text)
 }
 
 // replace joins the parts between matches, the first argument, with replacements. The second

@@ -25,6 +25,15 @@ func (m *Meter) spend(steps int) error {
 	return nil
 }
 
+// walk charges for several walks through the whole of v.
+func (m *Meter) walk(v any, times int) error {
+	weight, err := m.weigh(v)
+	if err != nil {
+		return err
+	}
+	return m.spend(weight * times)
+}
+
 // mapBytes estimates the memory of a map of n members, whatever the size of its table.
 func mapBytes(n int) int {
 	if n <= 8 {

@@ -75,14 +75,6 @@ func (e *encoder) object(fields map[string]any) {
 		e.large(fields)
 		return
 	}
-	if len(fields) == 1 {
-		for key, field := range fields {
-			e.out = append(appendString(append(e.out, '{'), key), ':')
-			e.value(field)
-		}
-		e.out = append(e.out, '}')
-		return
-	}
 	var space [few]string
 	keys := space[:0]
 	for key := range fields {
