@@ -82,25 +82,30 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	}
 	r.clock = newClock(r.mini.Miniredis, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
 	r.mini.Before = r.before
-	if err := r.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
-		r.mini.Close()
-		return nil, err
-	}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if r.rdb, err = store.Dial(ctx, r.URL()); err != nil {
+	if err := r.start(ctx, kept); err != nil {
 		r.Close()
 		return nil, err
+	}
+	return r, nil
+}
+
+// start listens, and restores the data.
+func (r *Redis) start(ctx context.Context, kept file) (err error) {
+	if err := r.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(r.opts.Port))); err != nil {
+		return err
+	}
+	if r.rdb, err = store.Dial(ctx, r.URL()); err != nil {
+		return err
 	}
 	r.store = store.New(r.rdb, store.Options{})
 	if err := r.mini.Server().Register(Command, r.command); err != nil {
-		r.Close()
-		return nil, err
+		return err
 	}
 	if err := r.restore(ctx, kept); err != nil {
-		r.Close()
-		return nil, fmt.Errorf("%s: %w", opts.Data, err)
+		return fmt.Errorf("%s: %w", r.opts.Data, err)
 	}
-	return r, nil
+	return nil
 }
 
 // before is called before every command of a client. It updates the time of miniredis and notes
@@ -173,12 +178,12 @@ func (r *Redis) Moving() bool {
 
 // Close stops the Redis. Unsaved data is lost.
 func (r *Redis) Close() {
-	if r.cancel != nil {
-		r.cancel()
-	}
+	r.cancel()
 	if r.rdb != nil {
 		_ = r.rdb.Close()
 	}
-	_ = r.listener.Close()
+	if r.listener != nil {
+		_ = r.listener.Close()
+	}
 	r.mini.Close()
 }

@@ -69,17 +69,15 @@ func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) 
 		pipe.Do(ctx, append([]any{"XADD", name, id}, fields...)...)
 	}
 	last := "0-0"
+	exists := map[string]bool{}
 	for _, e := range k.Entries {
 		add(e.ID, anys(e.Fields))
+		exists[e.ID] = true
 		last = e.ID
 	}
 	if k.Last != "" && after(k.Last, last) { // the last entry was removed
 		add(k.Last, []any{"gone", ""})
 		pipe.XDel(ctx, name, k.Last)
-	}
-	exists := map[string]bool{}
-	for _, e := range k.Entries {
-		exists[e.ID] = true
 	}
 	for _, g := range k.Groups {
 		pipe.XGroupCreateMkStream(ctx, name, string(g.Name), g.Last)

@@ -1,11 +1,11 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -134,7 +134,7 @@ func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
 		}
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(keys, func(a, b key) int { return cmp.Compare(a.Name, b.Name) })
 	return keys, nil
 }
 
@@ -185,7 +185,7 @@ func groupsOf(items []any) []group {
 		}
 		out = append(out, g)
 	}
-	slices.SortFunc(out, func(a, b group) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(out, func(a, b group) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -211,6 +211,6 @@ func words(v any) []text {
 // sortedPairs sorts pairs by their first element.
 func sortedPairs(flat []text) []text {
 	pairs := slices.Collect(slices.Chunk(flat, 2))
-	slices.SortFunc(pairs, func(a, b []text) int { return strings.Compare(string(a[0]), string(b[0])) })
+	slices.SortFunc(pairs, func(a, b []text) int { return cmp.Compare(a[0], b[0]) })
 	return slices.Concat(pairs...)
 }

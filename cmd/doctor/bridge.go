@@ -21,8 +21,8 @@ const bridgeService = "bridge"
 // performedOutside reports whether other programs perform the tasks of a tenant: a bridge runs for
 // it, and no executor has ever read its stream.
 func (d *doctor) performedOutside(s inspect.Stream) bool {
-	group := d.settings.Executor.Group
-	return len(d.groupsOf(bridgeService, s.Tenant)) > 0 && !slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
+	_, reads := groupOf(s, d.settings.Executor.Group)
+	return !reads && len(d.groupsOf(bridgeService, s.Tenant)) > 0
 }
 
 // checkBridge checks the bridges of tenants, and the broker of this installation's settings.
@@ -56,7 +56,7 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 		}
 	}
 	if found {
-		d.sumUp(check, history.Count(int(behind), "event")+" to publish", "")
+		d.sumUp(check, history.Count(int(behind), "event")+" to publish")
 	}
 	switch d.settings.StreamType {
 	case cli.InKafka:

@@ -29,14 +29,12 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 			d.report("redis", isBad, m.Address+": "+m.Err.Error(), "")
 			continue
 		}
-		names, all = append(names, m.Address), append(all, []finding{
-			ofVersion(m.Server), ofRole(m.Server), ofPersistence(m.Server, m.Time), ofFailover(m.Server), ofEviction(m.Server),
-			ofMemory(m.Server), ofClients(m.Server), ofClock(m.Server, before.Add(took/2), took),
-		})
+		names = append(names, m.Address)
+		all = append(all, append(ofServer(m.Server), ofClock(m.Server, before.Add(took/2), took)))
 		d.server = m.Server
 	}
 	for n := 0; len(all) > 0 && n < len(all[0]); n++ {
-		d.findings = append(d.findings, ofMasters(names, all, n)...)
+		d.add(ofMasters(names, all, n)...)
 	}
 	d.add(ofClocks(c, took))
 	return nil
@@ -44,7 +42,8 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 
 // ofCluster checks that each slot has a master, and each master a replica.
 func ofCluster(c store.Cluster) finding {
-	replicas, alone := 0, []string(nil)
+	var alone []string
+	replicas := 0
 	for _, m := range c.Masters {
 		replicas += len(m.Replicas)
 		if len(m.Replicas) == 0 {

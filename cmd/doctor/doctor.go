@@ -132,8 +132,8 @@ type doctor struct {
 	at        time.Time           // when they were read, by Redis' clock
 }
 
-// add adds a finding.
-func (d *doctor) add(f finding) { d.findings = append(d.findings, f) }
+// add adds findings.
+func (d *doctor) add(findings ...finding) { d.findings = append(d.findings, findings...) }
 
 // report adds a finding that consists of a line and a suggested fix.
 func (d *doctor) report(check string, state health, text, remedy string) {
@@ -206,19 +206,17 @@ func (d *doctor) findTenants(ctx context.Context) {
 	if !d.allTenants {
 		return
 	}
-	known, err := d.remote.Store.Tenants(ctx)
-	if err != nil {
-		d.unchecked("tenants", "", err)
+	var all []string
+	for _, find := range []func(context.Context) ([]string, error){
+		d.remote.Store.Tenants, d.remote.Store.FindTenants, inspect.New(d.remote.Store).DeadTenants,
+	} {
+		found, err := find(ctx)
+		if err != nil {
+			d.unchecked("tenants", "", err)
+		}
+		all = append(all, found...)
 	}
-	found, err := d.remote.Store.FindTenants(ctx)
-	if err != nil {
-		d.unchecked("tenants", "", err)
-	}
-	dead, err := inspect.New(d.remote.Store).DeadTenants(ctx)
-	if err != nil {
-		d.unchecked("tenants", "", err)
-	}
-	if all := slices.Concat(known, found, dead); len(all) > 0 {
+	if len(all) > 0 {
 		slices.Sort(all)
 		d.tenants = slices.Compact(all)
 	}

@@ -31,7 +31,7 @@ func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
 	for _, s := range streams {
 		d.served(s)
 	}
-	d.sumUp("services", "worker, executor and timer run for "+d.tenantsText(), "")
+	d.sumUp("services", "worker, executor and timer run for "+d.tenantsText())
 }
 
 // tenantsText describes the checked tenants.
@@ -47,17 +47,18 @@ func (d *doctor) anyRuns(service string) bool {
 	return slices.ContainsFunc(d.processes, func(p processes.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
 }
 
-// justUp reports whether Redis has started so recently that processes may not have
-// registered
-// again.
+// justUp reports whether Redis has started so recently that processes may not have registered again.
 func (d *doctor) justUp() bool {
 	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= processes.HeartbeatEvery+5*time.Second
 }
 
-// anyDead reports whether a process has stopped sending heartbeats without deregistering.
+// anyDead reports whether a process is dead.
 func (d *doctor) anyDead() bool {
-	return slices.ContainsFunc(d.processes, func(p processes.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
+	return slices.ContainsFunc(d.processes, d.dead)
 }
+
+// dead reports whether a process has stopped sending heartbeats without deregistering.
+func (d *doctor) dead(p processes.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) }
 
 // listProcesses reports the running processes and those that died recently.
 func (d *doctor) listProcesses() {
@@ -83,7 +84,7 @@ func (d *doctor) listProcesses() {
 	d.compareLeases()
 	for i := range d.processes {
 		p := &d.processes[i]
-		if p.Alive(d.at) || !p.Stopped.IsZero() {
+		if !d.dead(*p) {
 			continue
 		}
 		f := finding{Check: "processes", State: isDoubtful}
@@ -165,17 +166,17 @@ func (d *doctor) served(s inspect.Stream) {
 			if service == "executor" && d.performedOutside(s) {
 				continue
 			}
-			group := d.settings.Groups()[service]
-			if c, read := inspect.UnknownReader(d.processes, consumersOf(s, group)); read {
+			group, _ := groupOf(s, d.settings.Groups()[service])
+			if c, read := inspect.UnknownReader(d.processes, group.Consumers); read {
 				d.add(finding{
 					Check: "services", State: isUnknown, Tenant: s.Tenant,
 					Text: fmt.Sprintf("no registered process runs the %s, but %s read with %s %s ago: an earlier version of flunq, or another program",
-						service, c.Name, group, since(c.Idle)),
+						service, c.Name, group.Name, since(c.Idle)),
 				})
 				continue
 			}
 			missing = append(missing, service)
-			if n := waitingFor(s, group); n > 0 {
+			if n := group.Lag + group.Pending; n > 0 {
 				worst = isBad
 				fmt.Fprintf(&waiting, "; the %s has %s to read", service, history.Count(n, "event"))
 			}
@@ -218,23 +219,14 @@ func (d *doctor) groupsOf(service, tenant string) (groups []string) {
 	return groups
 }
 
-func consumersOf(s inspect.Stream, group string) []inspect.Consumer {
+// groupOf returns a group of a stream. One that does not exist has yet to read the whole stream.
+func groupOf(s inspect.Stream, name string) (g inspect.Group, exists bool) {
 	for _, g := range s.Groups {
-		if g.Name == group {
-			return g.Consumers
+		if g.Name == name {
+			return g, true
 		}
 	}
-	return nil
-}
-
-// waitingFor returns the number of events of a stream that a group has not acknowledged.
-func waitingFor(s inspect.Stream, group string) int64 {
-	for _, g := range s.Groups {
-		if g.Name == group {
-			return g.Lag + g.Pending
-		}
-	}
-	return s.Length
+	return inspect.Group{Name: name, Lag: s.Length}, false
 }
 
 // lastOf describes what happened to the last process that ran a service.
@@ -260,9 +252,8 @@ func (d *doctor) lastOf(service, tenant string) string {
 // with several groups.
 func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) {
 	for _, group := range groups {
-		known := slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
 		waited := d.at.Sub(store.IDTime(s.First))
-		if known || s.Length == 0 || waited < newTenant {
+		if _, exists := groupOf(s, group); exists || s.Length == 0 || waited < newTenant {
 			continue
 		}
 		d.add(finding{
@@ -318,20 +309,13 @@ func (d *doctor) otherReaders(streams []inspect.Stream) {
 		}
 	}
 	if count > 0 {
-		d.sumUp("other groups", "all are read", "")
+		d.sumUp("other groups", "all are read")
 	}
 }
 
 // ours reports whether a group belongs to one of the services.
 func (d *doctor) ours(group string) bool {
-	for _, name := range d.settings.Groups() {
-		if name == group {
-			return true
-		}
-	}
-	return strings.HasPrefix(group, store.BridgePrefix) || slices.ContainsFunc(d.processes, func(p processes.Process) bool {
-		return slices.ContainsFunc(p.Services, func(s processes.Service) bool { return s.Group == group })
-	})
+	return strings.HasPrefix(group, store.BridgePrefix) || d.service(group) != ""
 }
 
 // service returns the service that reads with a group, "" if none does.
@@ -352,4 +336,4 @@ func (d *doctor) service(group string) string {
 }
 
 // serve returns the command that starts a service.
-func (d *doctor) serve(service string) string { return "flunq serve --only " + service }
+func serve(service string) string { return "flunq serve --only " + service }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,15 +32,13 @@ func (d *doctor) checkServer(ctx context.Context) error {
 	if v.Version == "" && actions.AskClock(ctx, d.remote.Redis, &virtual, "SHOW") == nil && virtual.Mode == dev.Virtual {
 		clock = finding{Check: "clock", State: isFine, Text: "virtual (flunq dev), now at " + cli.Moment(virtual.Now)}
 	}
-	for _, f := range []finding{
-		ofVersion(v), ofRole(v), ofPersistence(v, v.Time), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v),
-		clock,
-	} {
-		if f.Check != "" {
-			d.add(f)
-		}
-	}
+	d.add(slices.DeleteFunc(append(ofServer(v), clock), func(f finding) bool { return f.Check == "" })...)
 	return nil
+}
+
+// ofServer checks what a server says about itself. A finding without a check says nothing.
+func ofServer(v store.Server) []finding {
+	return []finding{ofVersion(v), ofRole(v), ofPersistence(v), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v)}
 }
 
 // ofVersion checks the kind and version of the server.
@@ -95,7 +94,7 @@ const appendOnly = "redis-cli CONFIG SET appendonly yes; " + everySecond
 const everySecond = "redis-cli CONFIG SET appendfsync everysec; redis-cli CONFIG REWRITE"
 
 // ofPersistence reports what a crash would lose.
-func ofPersistence(v store.Server, now time.Time) finding {
+func ofPersistence(v store.Server) finding {
 	f := finding{Check: "persistence", State: isFine}
 	gap, known := v.SnapshotInterval()
 	switch {
@@ -117,28 +116,24 @@ func ofPersistence(v store.Server, now time.Time) finding {
 		f.State, f.Text, f.Remedy = isBad, "none: a crash of Redis loses everything since start", appendOnly
 	case known:
 		f.State, f.Remedy = isDoubtful, appendOnly
-		f.Text = "snapshots only: a crash of Redis loses up to " + minutes(gap) + lastSave(v, now)
+		f.Text = "snapshots only: a crash of Redis loses up to " + history.Count(int((gap+time.Minute-1)/time.Minute), "minute") + lastSave(v)
 	default:
 		f.State, f.Remedy = isUnknown, "enable the append-only file in the configuration of this Redis"
-		f.Text = "no append-only file, and Redis does not report when snapshots are taken: a crash loses everything since the last one" + lastSave(v, now)
+		f.Text = "no append-only file, and Redis does not report when snapshots are taken: a crash loses everything since the last one" + lastSave(v)
 	}
 	return f
 }
 
 // lastSave describes the age of the last snapshot.
-func lastSave(v store.Server, now time.Time) string {
-	if v.LastSave.IsZero() || now.Before(v.LastSave) {
+func lastSave(v store.Server) string {
+	if v.LastSave.IsZero() || v.Time.Before(v.LastSave) {
 		return ""
 	}
-	text := "; the last one is " + history.Duration(now.Sub(v.LastSave).Round(time.Second)) + " old"
+	text := "; the last one is " + history.Duration(v.Time.Sub(v.LastSave).Round(time.Second)) + " old"
 	if v.Unsaved > 0 {
 		text += ", " + history.Count(v.Unsaved, "change") + " ago"
 	}
 	return text
-}
-
-func minutes(d time.Duration) string {
-	return history.Count(int((d+time.Minute-1)/time.Minute), "minute")
 }
 
 // ofFailover reports what a failover would lose.
@@ -197,14 +192,16 @@ func ofMemory(v store.Server) finding {
 	if space == 0 {
 		space, of = v.Machine, "memory of the machine, no maxmemory"
 	}
+	percent := int64(0)
 	f.Text = mebibytes(v.Used)
 	if space > 0 {
-		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(space), of, v.Used*100/space)
+		percent = v.Used * 100 / space
+		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(space), of, percent)
 	}
 	switch {
-	case space > 0 && v.Used*100/space >= most:
+	case percent >= most:
 		f.State, f.Remedy = isBad, "give it more memory (redis-cli CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
-	case space > 0 && v.Used*100/space >= much:
+	case percent >= much:
 		f.State, f.Remedy = isDoubtful, "give it more memory (redis-cli CONFIG SET maxmemory …), before it is full and the services wait"
 	case v.Fragmentation > 2 && v.Used > fragmented:
 		f.State = isDoubtful
@@ -233,8 +230,7 @@ func ofClients(v store.Server) finding {
 	return f
 }
 
-// ofClock compares Redis' clock with that of this machine; within is how long reading it
-// took.
+// ofClock compares Redis' clock with that of this machine; within is how long reading it took.
 func ofClock(v store.Server, now time.Time, within time.Duration) finding {
 	f := finding{Check: "clock", State: isFine}
 	if v.Time.IsZero() {

@@ -21,7 +21,7 @@ func (d *doctor) stuck(ctx context.Context) {
 			d.unchecked("stuck", tenant, err)
 		}
 	}
-	d.sumUp("stuck", history.Count(examined, "open execution")+" examined: none is stuck or lacks a timer", "")
+	d.sumUp("stuck", history.Count(examined, "open execution")+" examined: none is stuck or lacks a timer")
 }
 
 func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err error) {

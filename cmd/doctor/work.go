@@ -47,9 +47,9 @@ func (d *doctor) checkWork(ctx context.Context) {
 	for _, tenant := range d.tenants {
 		d.kept(ctx, tenant)
 	}
-	d.sumUp("finished", "no finished executions", "")
-	d.sumUp("next step", "no execution seems to be stalled",
-		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", history.Duration(quietAfter)))
+	d.sumUp("finished", "no finished executions")
+	d.sumUp("next step",
+		fmt.Sprintf("no execution seems to be stalled (of those pending or running: nothing unread, pending or due, and no history for %s)", history.Duration(quietAfter)))
 	d.others(ctx)
 	d.checkScheduler(ctx)
 	d.checkOutside(ctx)
@@ -57,9 +57,9 @@ func (d *doctor) checkWork(ctx context.Context) {
 }
 
 // sumUp adds an "ok" finding if a check found nothing.
-func (d *doctor) sumUp(check, text, how string) {
+func (d *doctor) sumUp(check, text string) {
 	if !slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == check }) {
-		d.report(check, isFine, text+how, "")
+		d.report(check, isFine, text, "")
 	}
 }
 
@@ -85,12 +85,12 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 				g.Name, g.Pending, p.Consumer, history.Duration(p.Idle.Round(time.Second)), p.Count)
 			f.Remedy = fmt.Sprintf("redis-cli XPENDING %s %s IDLE %d - + 10 lists it", s.Key, g.Name, idle.Milliseconds())
 			if name := d.service(g.Name); name != "" {
-				f.Remedy = fmt.Sprintf("%s claims it, unless %s_RECLAIM_ENABLED is false; %s", d.serve(name), strings.ToUpper(name), f.Remedy)
+				f.Remedy = fmt.Sprintf("%s claims it, unless %s_RECLAIM_ENABLED is false; %s", serve(name), strings.ToUpper(name), f.Remedy)
 			}
 			d.add(f)
 		}
 	}
-	d.sumUp("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle), "")
+	d.sumUp("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle))
 }
 
 // lag reports groups that fall behind.
@@ -110,12 +110,12 @@ func (d *doctor) lag(streams []inspect.Stream) {
 			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s unread events%s", g.Name, history.Number(g.Lag), atLeast)}
 			f.Remedy = "start more processes that read with this group"
 			if service != "" {
-				f.Remedy = fmt.Sprintf("if it grows, start more of '%s' or raise %s_CONCURRENCY", d.serve(service), strings.ToUpper(service))
+				f.Remedy = fmt.Sprintf("if it grows, start more of '%s' or raise %s_CONCURRENCY", serve(service), strings.ToUpper(service))
 			}
 			d.add(f)
 		}
 	}
-	d.sumUp("lag", history.Count(int(unread), "event")+" unread", "")
+	d.sumUp("lag", history.Count(int(unread), "event")+" unread")
 }
 
 // timers reports overdue timers, which 'flunq timers ls --overdue' lists.
@@ -130,15 +130,11 @@ func (d *doctor) timers(ctx context.Context) {
 		set.Count, set.Overdue = set.Count+other.Count, set.Overdue+other.Overdue
 	}
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
-	filter, list := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant
+	filter, list, most := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant, maxCounted
 	if d.allTenants {
-		filter.Tenant, list = "", "flunq timers ls --overdue -A"
+		filter.Tenant, list, most = "", "flunq timers ls --overdue -A", 1 // set counts the others
 	} else if set.Count > 0 && !d.remote.Store.Clustered() {
 		f.Text += " of all tenants"
-	}
-	most := 1 // only the first one is needed
-	if !d.allTenants {
-		most = maxCounted
 	}
 	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", most)
 	if err != nil {
@@ -164,7 +160,7 @@ func (d *doctor) timers(ctx context.Context) {
 	case d.anyRuns("timer"):
 		f.State, f.Remedy = isBad, list+" lists them; the logs of the timer services show why they do not fire; if they are overloaded, start more of them"
 	default:
-		f.State, f.Remedy = isBad, d.serve("timer")+" fires them; "+list+" lists them"
+		f.State, f.Remedy = isBad, serve("timer")+" fires them; "+list+" lists them"
 	}
 	if f.State == isBad && late <= lostAfter {
 		f.State = isDoubtful
@@ -186,7 +182,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []inspect.Stream) {
 		f.Remedy = fmt.Sprintf("flunq dlq ls --tenant %s, then dlq replay or dlq drop", s.Tenant)
 		d.add(f)
 	}
-	d.sumUp("dead letters", "none", "")
+	d.sumUp("dead letters", "none")
 }
 
 // stalled reports executions without progress.

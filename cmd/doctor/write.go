@@ -72,12 +72,7 @@ func condensed(all []finding) (out []finding) {
 			n = len(all)
 		}
 		for _, state := range []health{isBad, isDoubtful, isUnknown, isFine} {
-			var alike []finding
-			for _, f := range all[:n] {
-				if f.State == state {
-					alike = append(alike, f)
-				}
-			}
+			alike := slices.DeleteFunc(slices.Clone(all[:n]), func(f finding) bool { return f.State != state })
 			out = append(out, few(alike)...)
 		}
 		all = all[n:]

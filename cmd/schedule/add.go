@@ -99,7 +99,7 @@ func (a *addition) run(ctx context.Context, c *client, _ []string) error {
 	}
 	row := rowOf(out.GetEvent())
 	if a.format.String() != "text" {
-		return a.print(row)
+		return row.print(a.sh, a.format)
 	}
 	fmt.Fprintln(a.sh.Out, row.ID)
 	if !out.GetCreated() && !a.replace {
@@ -109,13 +109,6 @@ func (a *addition) run(ctx context.Context, c *client, _ []string) error {
 		a.sh.Hint("due at %s, in %s", clock(row.Due), in)
 	}
 	return nil
-}
-
-func (a *addition) print(row eventRow) error {
-	if word := a.format.String(); word == "json" || word == "yaml" {
-		return cli.WriteValue(a.sh.Out, word, row)
-	}
-	return cli.List[eventRow]{ID: func(r eventRow) string { return r.ID }}.Print(a.sh, a.format, []eventRow{row})
 }
 
 // request builds the request from the flags.
@@ -235,11 +228,16 @@ func (l *line) request() (*schedulerpb.ScheduleRequest, error) {
 	return r, nil
 }
 
-// batch gathers lines for one call.
-type batch struct {
-	requests []*schedulerpb.ScheduleRequest
-	numbers  []int // of their lines
+// intake is the work of 'add - --jsonl'.
+type intake struct {
+	*addition
+
+	client   *client
+	requests []*schedulerpb.ScheduleRequest // of the next call
+	numbers  []int                          // of their lines
 	bytes    int
+
+	done, before, wrong int // events scheduled now, and earlier with the same content; lines refused
 }
 
 // all schedules the events of stdin.
@@ -247,17 +245,7 @@ func (a *addition) all(ctx context.Context, c *client) error {
 	const mostLine, mostBytes, most = 2 << 20, 900 << 10, 1000
 	lines := bufio.NewScanner(a.sh.In)
 	lines.Buffer(nil, mostLine)
-	var b batch
-	var done, before, wrong int
-	report := func(number int, err error) {
-		wrong++
-		fmt.Fprintf(a.sh.Err, "line %d: %s\n", number, cli.Printable(err.Error()))
-	}
-	flush := func() error {
-		scheduled, known, err := a.send(ctx, c, b, report)
-		done, before, b = done+scheduled, before+known, batch{}
-		return err
-	}
+	in := &intake{addition: a, client: c}
 	number := 0
 	for lines.Scan() && ctx.Err() == nil {
 		number++
@@ -267,30 +255,30 @@ func (a *addition) all(ctx context.Context, c *client) error {
 		}
 		request, err := parse(text)
 		if err != nil {
-			report(number, err)
+			in.refuse(number, err)
 			continue
 		}
 		n := proto.Size(request)
-		if len(b.requests) == most || b.bytes+n > mostBytes {
-			if err := flush(); err != nil {
-				return fmt.Errorf("%w\n%s scheduled before line %d; all lines may be sent again if they have ids", err, history.Count(done, "event"), number)
+		if len(in.requests) == most || in.bytes+n > mostBytes {
+			if err := in.flush(ctx); err != nil {
+				return fmt.Errorf("%w\n%s scheduled before line %d; all lines may be sent again if they have ids", err, history.Count(in.done, "event"), number)
 			}
 		}
-		b.requests, b.numbers, b.bytes = append(b.requests, request), append(b.numbers, number), b.bytes+n
+		in.requests, in.numbers, in.bytes = append(in.requests, request), append(in.numbers, number), in.bytes+n
 	}
 	if err := cmp.Or(lines.Err(), ctx.Err()); err != nil {
 		return fmt.Errorf("line %d: %w", number+1, err)
 	}
-	if err := flush(); err != nil {
+	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	text := history.Count(done, "event") + " scheduled"
-	if before > 0 {
-		text += "; " + history.Number(before) + " had been scheduled before"
+	text := history.Count(in.done, "event") + " scheduled"
+	if in.before > 0 {
+		text += "; " + history.Number(in.before) + " had been scheduled before"
 	}
 	a.sh.Hint("%s", text)
-	if wrong > 0 {
-		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s refused", history.Count(wrong, "line")))
+	if in.wrong > 0 {
+		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s refused", history.Count(in.wrong, "line")))
 	}
 	return nil
 }
@@ -303,35 +291,44 @@ func parse(text []byte) (*schedulerpb.ScheduleRequest, error) {
 	if err := decoder.Decode(&l); err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
+	if decoder.InputOffset() < int64(len(text)) {
+		return nil, errors.New("want one JSON object on each line")
+	}
 	return l.request()
 }
 
-// send schedules a batch and prints the events. It returns how many it has scheduled, and how many
-// had been scheduled before with the same content. It reports each rejected request.
-func (a *addition) send(ctx context.Context, c *client, b batch, report func(int, error)) (scheduled, before int, err error) {
-	if len(b.requests) == 0 {
-		return 0, 0, nil
+// refuse reports a line whose event is not scheduled.
+func (in *intake) refuse(number int, err error) {
+	in.wrong++
+	fmt.Fprintf(in.sh.Err, "line %d: %s\n", number, cli.Printable(err.Error()))
+}
+
+// flush schedules the gathered events and prints them.
+func (in *intake) flush(ctx context.Context) error {
+	if len(in.requests) == 0 {
+		return nil
 	}
-	out, err := c.ScheduleMany(ctx, &schedulerpb.ScheduleManyRequest{Requests: b.requests})
+	out, err := in.client.ScheduleMany(ctx, &schedulerpb.ScheduleManyRequest{Requests: in.requests})
 	if err != nil {
-		return 0, 0, c.failed(err)
+		return in.client.failed(err)
 	}
 	var rows []eventRow
 	for i, one := range out.GetResponses() {
 		if err := refused(one.GetStatus()); err != nil {
-			report(b.numbers[i], err)
+			in.refuse(in.numbers[i], err)
 			continue
 		}
 		rows = append(rows, rowOf(one.GetEvent()))
-		if one.GetCreated() || b.requests[i].GetReplace() {
-			scheduled++
+		if one.GetCreated() || in.requests[i].GetReplace() {
+			in.done++
 		} else {
-			before++
+			in.before++
 		}
 	}
+	in.requests, in.numbers, in.bytes = nil, nil, 0
 	format := cli.NewChoice("jsonl") // one after the other
-	if word := a.format.String(); word == "text" || word == "ids" {
+	if word := in.format.String(); word == "text" || word == "ids" {
 		format.Value = "ids"
 	}
-	return scheduled, before, cli.List[eventRow]{ID: func(r eventRow) string { return r.ID }}.Print(a.sh, format, rows)
+	return eventList().Print(in.sh, format, rows)
 }

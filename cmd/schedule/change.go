@@ -24,7 +24,13 @@ type change struct {
 	verb, done string // cancel, cancelled
 	all        bool   // dead ones
 	topic      string // of all
-	do         func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error)
+	do         func(ctx context.Context, c *client, id string) (outcome, error)
+}
+
+// outcome is the response about one event.
+type outcome interface {
+	GetStatus() *schedulerpb.Status
+	GetEvent() *schedulerpb.Event
 }
 
 // changed is the result for one event in the output.
@@ -37,21 +43,23 @@ type changed struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// flags adds the flags that these commands share. The shell completes events with the status offered.
+// flags adds the flags that these commands share, and those of the consent unless it is given. The
+// shell completes events with the status offered.
 func (h *change) flags(offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
 	h.target = targetFlags(c, h.sh)
 	c.ValidArgsFunction = completeEvents(h.target, offered)
 	h.format = cli.OutputFlag(c, "text", "json", "yaml")
-	h.consent = cli.ConsentFlags(c)
+	if h.consent == nil {
+		h.consent = cli.ConsentFlags(c)
+	}
 	c.RunE = h.target.run(h.run)
 	return c
 }
 
 func newCancelCommand(sh *cli.Shell) *cobra.Command {
 	h := &change{sh: sh, verb: "cancel", done: "cancelled"}
-	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
-		out, err := c.Cancel(ctx, &schedulerpb.CancelRequest{EventId: id})
-		return out.GetStatus(), out.GetEvent(), err
+	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
+		return c.Cancel(ctx, &schedulerpb.CancelRequest{EventId: id})
 	}
 	return h.flags(schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, &cobra.Command{
 		Use:   "cancel ID…",
@@ -65,15 +73,14 @@ have been, is an error.`,
 }
 
 func newMoveCommand(sh *cli.Shell) *cobra.Command {
-	h := &change{sh: sh, verb: "move", done: "moved"}
+	h := &change{sh: sh, verb: "move", done: "moved", consent: &cli.Consent{Yes: true}} // nothing is destroyed
 	var when *moment
-	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
+	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
 		at, after, err := when.read()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		out, err := c.Reschedule(ctx, &schedulerpb.RescheduleRequest{EventId: id, ExecuteTime: at, After: after})
-		return out.GetStatus(), out.GetEvent(), err
+		return c.Reschedule(ctx, &schedulerpb.RescheduleRequest{EventId: id, ExecuteTime: at, After: after})
 	}
 	c := &cobra.Command{
 		Use:     "move ID…",
@@ -88,12 +95,7 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 		},
 	}
 	when = momentFlags(c)
-	h.target = targetFlags(c, sh)
-	c.ValidArgsFunction = completeEvents(h.target, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
-	h.format = cli.OutputFlag(c, "text", "json", "yaml")
-	h.consent = &cli.Consent{Yes: true} // nothing is destroyed
-	c.RunE = h.target.run(h.run)
-	return c
+	return h.flags(schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, c)
 }
 
 // newDeadCommand returns the command flunq schedule dlq.
@@ -117,9 +119,8 @@ are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or d
 
 func newReplayCommand(sh *cli.Shell) *cobra.Command {
 	h := &change{sh: sh, verb: "replay", done: "replayed"}
-	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
-		out, err := c.Replay(ctx, &schedulerpb.ReplayRequest{EventId: id})
-		return out.GetStatus(), out.GetEvent(), err
+	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
+		return c.Replay(ctx, &schedulerpb.ReplayRequest{EventId: id})
 	}
 	return h.dead(&cobra.Command{
 		Use:   "replay ID…",
@@ -131,9 +132,8 @@ func newReplayCommand(sh *cli.Shell) *cobra.Command {
 
 func newDropCommand(sh *cli.Shell) *cobra.Command {
 	h := &change{sh: sh, verb: "drop", done: "dropped"}
-	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
-		out, err := c.Drop(ctx, &schedulerpb.DropRequest{EventId: id})
-		return out.GetStatus(), out.GetEvent(), err
+	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
+		return c.Drop(ctx, &schedulerpb.DropRequest{EventId: id})
 	}
 	return h.dead(&cobra.Command{
 		Use:     "drop ID…",
@@ -215,19 +215,19 @@ func (h *change) apply(ctx context.Context, c *client, ids []string) error {
 	var rows []changed
 	var wrong []error
 	for _, id := range ids {
-		outcome, e, err := h.do(ctx, c, id)
+		out, err := h.do(ctx, c, id)
 		if err != nil {
 			return errors.Join(h.print(rows), fmt.Errorf("%s: %w", id, c.failed(err)))
 		}
-		row := changed{ID: id, Action: h.verb, Done: outcome.GetCode() == schedulerpb.StatusCode_SUCCESS}
-		if e != nil {
+		row := changed{ID: id, Action: h.verb, Done: out.GetStatus().GetCode() == schedulerpb.StatusCode_SUCCESS}
+		if e := out.GetEvent(); e != nil {
 			row.ID, row.Status, row.Due = e.GetEventId(), statusOf(e.GetStatus()), timeOf(e.GetExecuteTime())
 		}
-		if err := refused(outcome); err != nil {
+		if err := refused(out.GetStatus()); err != nil {
 			row.Error = err.Error()
 			wrong = append(wrong, fmt.Errorf("%s: %w", id, err))
 		} else if !row.Done {
-			h.sh.Hint("%s: %s", row.ID, outcome.GetMessage())
+			h.sh.Hint("%s: %s", row.ID, out.GetStatus().GetMessage())
 		}
 		rows = append(rows, row)
 	}

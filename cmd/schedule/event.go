@@ -90,11 +90,24 @@ func (r eventRow) dueIn() string {
 	return history.Duration(r.in.Round(time.Millisecond))
 }
 
+func eventID(r eventRow) string { return r.ID }
+
+// eventList prints events, but not as a table.
+func eventList() cli.List[eventRow] { return cli.List[eventRow]{ID: eventID} }
+
+// print prints one event as data.
+func (r eventRow) print(sh *cli.Shell, format *cli.Choice) error {
+	if word := format.String(); word == "json" || word == "yaml" {
+		return cli.WriteValue(sh.Out, word, r)
+	}
+	return eventList().Print(sh, format, []eventRow{r})
+}
+
 // eventColumns returns the columns of a listing, or of one of dead events: those show why they
 // are dead.
 func eventColumns(dead bool) []cli.Column[eventRow] {
 	return []cli.Column[eventRow]{
-		{Title: "ID", Text: func(r eventRow) string { return r.ID }},
+		{Title: "ID", Text: eventID},
 		{Title: "STATUS", Wide: dead, Text: func(r eventRow) string { return string(r.Status) }},
 		{Title: "DUE IN", Wide: dead, Text: eventRow.dueIn},
 		{Title: "DUE AT", Text: func(r eventRow) string { return clock(r.Due) }},

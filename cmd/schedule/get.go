@@ -46,19 +46,11 @@ func (i *inspection) show(ctx context.Context, c *client, args []string) error {
 	if err != nil {
 		return err
 	}
-	return i.print(row)
-}
-
-func (i *inspection) print(row eventRow) error {
-	switch i.format.String() {
-	case "text":
+	if i.format.String() == "text" {
 		row.describe(i.sh)
 		return nil
-	case "jsonl":
-		return cli.List[eventRow]{}.Print(i.sh, i.format, []eventRow{row})
-	default:
-		return cli.WriteValue(i.sh.Out, i.format.String(), row)
 	}
+	return row.print(i.sh, i.format)
 }
 
 // event returns an event.
@@ -119,7 +111,7 @@ func (i *inspection) watch(ctx context.Context, c *client, args []string) error 
 // change prints a new state of an event.
 func (i *inspection) change(row eventRow) error {
 	if i.format.String() == "jsonl" {
-		return i.print(row)
+		return row.print(i.sh, i.format)
 	}
 	text := string(row.Status)
 	if in := row.dueIn(); in != "" {

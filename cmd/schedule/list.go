@@ -113,15 +113,18 @@ func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 	if err != nil {
 		return err
 	}
+	list := cli.List[eventRow]{Columns: eventColumns(l.status == nil), ID: eventID, Empty: "no events"}
+	if l.status == nil {
+		list.Empty = "no dead events"
+	}
 	// In these formats rows can be printed as they arrive.
-	row := cli.List[eventRow]{Columns: eventColumns(l.status == nil), ID: func(r eventRow) string { return r.ID }, Empty: "no events"}
 	streamed := l.format.String() == "jsonl" || l.format.String() == "ids"
 	var rows []eventRow
 	var cursor string
 	err = c.each(ctx, request, func(e *schedulerpb.Event) error {
 		cursor = e.GetCursor()
 		if streamed {
-			return row.Print(l.sh, l.format, []eventRow{rowOf(e)})
+			return list.Print(l.sh, l.format, []eventRow{rowOf(e)})
 		}
 		rows = append(rows, rowOf(e))
 		return nil
@@ -129,11 +132,8 @@ func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if l.status == nil {
-		row.Empty = "no dead events"
-	}
 	if !streamed {
-		if err := row.Print(l.sh, l.format, rows); err != nil {
+		if err := list.Print(l.sh, l.format, rows); err != nil {
 			return err
 		}
 	}

@@ -13,12 +13,14 @@ func NewScheduleCommand(sh *cli.Shell) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "schedule",
 		Short: "Publish events at a later time",
-		Long: `Asks a scheduler to publish events later: between a minute and 15 days ahead by default. 'flunq serve --scheduler' and 'flunq dev --scheduler' run one. Each event is
-published at or after its time, at least once.
+		Long: `Asks a scheduler to publish events later: between a minute and 15 days ahead by default.
+'flunq serve --scheduler' and 'flunq dev --scheduler' run one. Each event is published at or
+after its time, at least once.
 
 A topic is a Redis stream (scheduler:execute:TOPIC) or, if the scheduler has
-SCHEDULER_SINK=kafka, a topic of Kafka. Two kinds always reach a tenant of flunq: event:TYPE sends an event to executions that
-listen for it, and workflow:NAME starts an execution with the payload as its input.
+SCHEDULER_SINK=kafka, a topic of Kafka. Two kinds always reach a tenant of flunq: event:TYPE
+sends an event to executions that listen for it, and workflow:NAME starts an execution with the
+payload as its input.
 
 The scheduler is found by --grpc, SCHEDULER_ADDRESS, a running 'flunq dev', or at
 127.0.0.1:50051.`,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -147,11 +146,8 @@ func (b *bencher) services() (engine.Options, error) {
 
 // check validates the flags and fills in the defaults.
 func (b *bencher) check() error {
-	names := scenarioNames()
-	for _, name := range b.only {
-		if !slices.Contains(names, name) {
-			return cli.Misusef("--only %q: want a list of %s%s", name, cli.OneOf(names), cli.DidYouMean(name, names, ""))
-		}
+	if err := checkOnly(b.only, scenarioNames()); err != nil {
+		return err
 	}
 	if b.quick && b.duration == usualDuration {
 		b.duration = quickDuration

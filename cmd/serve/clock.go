@@ -122,14 +122,12 @@ func (c *clockCommand) advance(ctx context.Context, text string) error {
 // print prints how far the clock moved and which timers fired.
 func (c *clockCommand) print(move dev.Move) {
 	const most = 20
-	for i, t := range move.Timers {
-		if i == most {
-			break
-		}
+	shown := move.Timers[:min(most, len(move.Timers))]
+	for _, t := range shown {
 		who := t.Execution + " " + t.TaskID
 		fmt.Fprintf(c.sh.Out, "%s  %s of %s\n", cli.Moment(t.Due()), cli.Printable(string(t.Kind)), cli.Printable(who))
 	}
-	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
+	if more := move.Fired - len(shown); more > 0 {
 		fmt.Fprintf(c.sh.Out, "and %s more\n", history.Number(more))
 	}
 	var fired []string

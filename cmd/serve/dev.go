@@ -135,10 +135,8 @@ func (d *developer) schedule(ctx context.Context, process string, log *slog.Logg
 	}
 	set := d.set.Scheduler
 	set.Records, set.Feed, set.Sink = cli.InRedis, cli.NoFeed, cli.InRedis
-	if d.grpc != "" {
-		if err := cli.Address(&set.Address).Set(d.grpc); err != nil {
-			return cli.Misusef("--grpc %q: %v", d.grpc, err)
-		}
+	if err := setBy("--grpc", d.grpc, cli.Address(&set.Address)); err != nil {
+		return err
 	}
 	d.scheduling = &scheduling{set: set, process: process, tenant: d.tenant, log: log, dev: d.redis}
 	return d.scheduling.bind(ctx)
@@ -152,10 +150,8 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	if d.set, err = cli.ReadSettings(d.sh); err != nil {
 		return opts, nil, err
 	}
-	if d.log != "" {
-		if err := cli.Level(&d.set.LogLevel).Set(d.log); err != nil {
-			return opts, nil, cli.Misusef("--log-level %q: %v", d.log, err)
-		}
+	if err := setBy("--log-level", d.log, cli.Level(&d.set.LogLevel)); err != nil {
+		return opts, nil, err
 	}
 	if d.sh.Quiet {
 		d.set.LogLevel = max(d.set.LogLevel, slog.LevelWarn)
@@ -255,7 +251,7 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- d.services(running, d.rdb, opts, log) }()
+	go func() { done <- d.services(running, opts, log) }()
 	d.announce()
 	defer d.state.Remove(d.sh)
 	docs.look(ctx)
@@ -265,11 +261,11 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 	for {
 		select {
 		case err := <-done:
-			return errors.Join(err, d.save(ctx, true))
+			return errors.Join(err, d.redis.SaveAll(context.WithoutCancel(ctx)))
 		case <-looks.C:
 			docs.look(ctx)
 		case <-saves.C:
-			if err := d.save(ctx, false); err != nil && ctx.Err() == nil {
+			if err := d.redis.Save(ctx); err != nil && ctx.Err() == nil {
 				log.ErrorContext(ctx, "not saved", "err", err)
 			}
 		}
@@ -277,13 +273,13 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 }
 
 // services runs the services until ctx ends.
-func (d *developer) services(ctx context.Context, rdb wire.Redis, opts engine.Options, log *slog.Logger) error {
+func (d *developer) services(ctx context.Context, opts engine.Options, log *slog.Logger) error {
 	p, err := listen(ctx, log, d.http, true)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, probes: p, scheduling: d.scheduling})
+	return serve(ctx, served{sh: d.sh, rdb: d.rdb, opts: opts, log: log, probes: p, scheduling: d.scheduling})
 }
 
 // announce prints the address, and publishes it for other commands.
@@ -310,12 +306,4 @@ func (d *developer) announce() {
 	default:
 		d.sh.Hint("other commands find it: flunq ps, flunq timers ls; Ctrl-C stops it")
 	}
-}
-
-// save writes changed data to the file, at the end also the time.
-func (d *developer) save(ctx context.Context, end bool) error {
-	if end {
-		return d.redis.SaveAll(context.WithoutCancel(ctx))
-	}
-	return d.redis.Save(ctx)
 }

@@ -116,10 +116,8 @@ func services() []string {
 }
 
 func (s *server) run(ctx context.Context) error {
-	for _, name := range s.only {
-		if words := services(); !slices.Contains(words, name) {
-			return cli.Misusef("--only %q: want a list of %s%s", name, cli.OneOf(words), cli.DidYouMean(name, words, ""))
-		}
+	if err := checkOnly(s.only, services()); err != nil {
+		return err
 	}
 	set, err := s.settings()
 	if err != nil {
@@ -154,10 +152,10 @@ func (s *server) run(ctx context.Context) error {
 	}
 	defer r.Close()
 	opts, err := s.options(ctx, set)
-	opts.Process = process
 	if err != nil {
 		return err
 	}
+	opts.Process = process
 	s.tenants(&opts, r)
 	bridging, err := s.bridging(set, r.Tenant, opts.Secrets)
 	if err != nil {
@@ -169,8 +167,29 @@ func (s *server) run(ctx context.Context) error {
 	return serve(ctx, served{
 		sh: s.sh, rdb: r.Redis, opts: opts, log: log, probes: p,
 		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
-		scheduling: s.scheduling(set, opts.Process, r.Tenant, log), bridging: bridging, out: out,
+		scheduling: s.scheduling(set, process, r.Tenant, log), bridging: bridging, out: out,
 	})
+}
+
+// checkOnly checks the words that --only gives.
+func checkOnly(given, known []string) error {
+	for _, name := range given {
+		if !slices.Contains(known, name) {
+			return cli.Misusef("--only %q: want a list of %s%s", name, cli.OneOf(known), cli.DidYouMean(name, known, ""))
+		}
+	}
+	return nil
+}
+
+// setBy sets a setting to the value of a flag, if that is given.
+func setBy(flag, text string, setting interface{ Set(text string) error }) error {
+	if text == "" {
+		return nil
+	}
+	if err := setting.Set(text); err != nil {
+		return cli.Misusef("%s %q: %v", flag, text, err)
+	}
+	return nil
 }
 
 // settings reads the settings, and which services to run.
@@ -187,10 +206,8 @@ func (s *server) settings() (set cli.Settings, err error) {
 	if set, _, err = cli.LoadSettings(s.sh, file); err != nil {
 		return set, err
 	}
-	if s.grpc != "" {
-		if err := cli.Address(&set.Scheduler.Address).Set(s.grpc); err != nil {
-			return set, cli.Misusef("--grpc %q: %v", s.grpc, err)
-		}
+	if err := setBy("--grpc", s.grpc, cli.Address(&set.Scheduler.Address)); err != nil {
+		return set, err
 	}
 	switch {
 	case len(s.only) > 0 && !named && s.scheduler:
@@ -317,15 +334,11 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 
 // newLog returns the logger of the services, which writes to stderr.
 func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger, error) {
-	at := set.LogLevel
-	if level != "" {
-		if err := at.UnmarshalText([]byte(level)); err != nil {
-			return nil, cli.Misusef("--log-level %q: want debug, info, warn or error", level)
-		}
+	if err := setBy("--log-level", level, cli.Level(&set.LogLevel)); err != nil {
+		return nil, err
 	}
-	format = cmp.Or(format, set.LogFormat)
-	opts := &slog.HandlerOptions{Level: at}
-	switch format {
+	opts := &slog.HandlerOptions{Level: set.LogLevel}
+	switch format = cmp.Or(format, set.LogFormat); format {
 	case "", "text":
 		return slog.New(slog.NewTextHandler(sh.Err, opts)), nil
 	case "json":
