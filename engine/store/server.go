@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
@@ -294,13 +295,26 @@ func Dial(ctx context.Context, address string) (wire.Redis, error) {
 		if errors.Is(err, errClusterNode) || errors.Is(err, errNoCluster) {
 			return nil, fmt.Errorf("redis address %s: %w", Redacted(address), err)
 		}
-		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, Redacted(address), err)
+		return nil, fmt.Errorf("%w at %s: %w%s", ErrUnreachable, Redacted(address), err, aboutTLS(address, err))
 	}
 	return rdb, nil
 }
 
+// aboutTLS returns what else may be wrong with an address if Redis does not answer as if only one
+// side used TLS.
+func aboutTLS(address string, err error) string {
+	switch encrypted := strings.HasPrefix(address, "rediss"); {
+	case !encrypted && errors.Is(err, io.EOF):
+		return "; if it expects TLS, the address must begin with rediss"
+	case encrypted && errors.Is(err, context.DeadlineExceeded):
+		return "; if it does not use TLS, the address must begin with redis"
+	default:
+		return ""
+	}
+}
+
 var (
-	errClusterNode = errors.New("this Redis is a node of a Redis Cluster: write redis-cluster://host:port,host:port with some of its nodes")
+	errClusterNode = errors.New("this Redis is a node of a Redis Cluster: write redis-cluster://host:port,host:port, or with TLS rediss-cluster://…, with some of its nodes")
 	errNoCluster   = errors.New("this Redis is not part of a Redis Cluster: write redis://host:port")
 )
 

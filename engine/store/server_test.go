@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -121,6 +123,35 @@ func TestCheckServerCluster(t *testing.T) {
 	st := store.New(redistest.Serve(t, "--cluster-enabled", "yes").Client(t), store.Options{})
 	if err := st.CheckServer(t.Context()); err == nil || store.Temporary(err) || !strings.Contains(err.Error(), "Redis Cluster") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// If only one side uses TLS, the error says so.
+func TestDialTLS(t *testing.T) {
+	t.Parallel()
+	closing, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // as Redis with TLS does
+	must(t, err)
+	defer closing.Close()
+	go func() {
+		for conn, err := closing.Accept(); err == nil; conn, err = closing.Accept() {
+			_, _ = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+	}()
+	for address, want := range map[string]string{
+		"redis://" + closing.Addr().String():         "must begin with rediss",
+		"rediss://" + redistest.Serve(t).Addr():      "must begin with redis",
+		"redis-cluster://" + closing.Addr().String(): "must begin with rediss",
+	} {
+		timeout := 30 * time.Second
+		if want == "must begin with redis" {
+			timeout = 300 * time.Millisecond // Redis waits for the rest of what it takes for a command
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		_, err := store.Dial(ctx, address)
+		if cancel(); !errors.Is(err, store.ErrUnreachable) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", address, err, want)
+		}
 	}
 }
 
