@@ -49,12 +49,21 @@ type diagnosis struct {
 	Findings []finding `json:"findings"`
 }
 
-// elsewhere reports whether a suggested redis-cli command would, without -u, connect to another
-// Redis.
-func (d *diagnosis) elsewhere() bool {
+// redisCLI returns what suggested redis-cli commands need in order to connect to the Redis that was
+// examined; "" if nothing is missing.
+func (d *diagnosis) redisCLI() string {
 	u, err := url.Parse(d.Redis)
-	usual := err == nil && u.Scheme == "redis" && u.User == nil && (u.Host == "127.0.0.1:6379" || u.Host == "localhost:6379")
-	return !usual && slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Remedy, "redis-cli ") })
+	suggested := slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Remedy, "redis-cli ") })
+	switch {
+	case !suggested || err == nil && u.Scheme == "redis" && u.User == nil && (u.Host == "127.0.0.1:6379" || u.Host == "localhost:6379"):
+		return ""
+	case strings.Contains(d.Redis, "-cluster://"):
+		return "suggested redis-cli commands also need -c, and -u with the URL of a node (redis://host:port); repeat CONFIG on each node"
+	case strings.Contains(d.Redis, "-sentinel://"):
+		return "suggested redis-cli commands also need -u with the URL of the master (redis://host:port)"
+	default:
+		return "suggested redis-cli commands also need -u with the URL of this Redis"
+	}
 }
 
 // NewDoctorCommand returns the command flunq doctor.
@@ -98,8 +107,8 @@ shown and the others counted; --all and -o json show each.`,
 					sh.Hint("suggested flunq commands also need --%s", name)
 				}
 			}
-			if report.elsewhere() {
-				sh.Hint("suggested redis-cli commands also need -u with the URL of this Redis")
+			if missing := report.redisCLI(); missing != "" {
+				sh.Hint("%s", missing)
 			}
 		} else if err := cli.WriteValue(sh.Out, format.String(), report); err != nil {
 			return err
