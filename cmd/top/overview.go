@@ -254,7 +254,8 @@ func rank(name string) int {
 }
 
 // service describes a service or the group of another reader. A consumer is alive if its
-// registered process is. If it has none, its last read counts.
+// registered process is: on a cluster, an idle one does not read. If it has none, its last read
+// counts.
 func (l *Live) service(g inspect.Group, services map[string]string, running []processes.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
 	workers := l.readers(g)
@@ -270,7 +271,7 @@ func (l *Live) service(g inspect.Group, services map[string]string, running []pr
 			for _, name := range service.Consumers {
 				w, reads := workers[name]
 				if w.Name = name; p.Alive(now) {
-					w.State = tui.Alive
+					w.State, w.Idle = tui.Alive, min(w.Idle, max(now.Sub(p.LastSeen()), 0))
 				} else if reads {
 					w.State, w.Idle = tui.Silent, max(now.Sub(p.LastSeen()), 0)
 				} else {
