@@ -55,12 +55,7 @@ contain a folder, which is created. No file is overwritten without --force.
   flunq init refund --from saga
   flunq init workflows/signup --from approval`,
 		GroupID: cli.GroupDevelop,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Misusef("init: want one name, got %d%s", len(args), cli.SeeHelp(c))
-			}
-			return nil
-		},
+		Args:    cli.AtMostOne("name"),
 	}
 	c.Flags().StringVar(&s.from, "from", "hello", "begin with `PATTERN`: "+cli.OneOf(patternNames()))
 	c.Flags().BoolVar(&s.force, "force", false, "overwrite files that exist")

@@ -73,31 +73,28 @@ func (s *executionScreen) arrange(all rect) {
 	if s.pane == historyPane {
 		p.beside = documentPane
 	}
+	panes := all // without the tree
 	switch {
 	case s.charts():
-		p.tabs = rect{all.x, all.y, all.w, 1}
-		p.pane = rect{all.x, all.y + 1, all.w, all.h - 1}
 	case all.w >= twoColumns:
 		p.tree = rect{all.x, all.y, max(60, all.w*45/100), all.h}
-		right := rect{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
+		panes = rect{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
 		if all.w >= threeColumns {
 			p.tree.w = max(64, all.w*2/5)
-			right = rect{p.tree.w + 1, all.y, (all.w - p.tree.w) / 2, all.h}
-			x := right.x + right.w + 1
+			panes = rect{p.tree.w + 1, all.y, (all.w - p.tree.w) / 2, all.h}
+			x := panes.x + panes.w + 1
 			p.third = rect{x, all.y + 1, all.w - x, all.h - 1}
 		}
-		p.tabs = rect{right.x, right.y, right.w, 1}
-		p.pane = rect{right.x, right.y + 1, right.w, right.h - 1}
 	case all.h < twoRows && s.inPane:
-		p.tabs = rect{all.x, all.y, all.w, 1}
-		p.pane = rect{all.x, all.y + 1, all.w, all.h - 1}
 	case all.h < twoRows:
-		p.tree = all
+		p.tree, panes = all, rect{}
 	default:
 		p.tree = rect{all.x, all.y, all.w, all.h * 11 / 20}
-		y := all.y + p.tree.h
-		p.tabs = rect{all.x, y, all.w, 1}
-		p.pane = rect{all.x, y + 1, all.w, all.h - p.tree.h - 1}
+		panes = rect{all.x, all.y + p.tree.h, all.w, all.h - p.tree.h}
+	}
+	if panes.h > 0 {
+		p.tabs = rect{panes.x, panes.y, panes.w, 1}
+		p.pane = rect{panes.x, panes.y + 1, panes.w, panes.h - 1}
 	}
 	p.seen[s.pane] = p.pane.h > 0
 	p.seen[p.beside] = p.seen[p.beside] || p.third.h > 0
@@ -275,14 +272,23 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 		i = canvas.Bad
 	}
 	l.Rest(a, 0, i, title)
-	rest := a.Part(0, 1, a.W, a.H-1)
-	if made := s.madeCall(); made != "" && a.H > 2 {
-		a.Put(0, 1, canvas.Normal, canvas.Clip(made, a.W, l.More()))
-		rest = a.Part(0, 2, a.W, a.H-2)
+	head := s.dataHead()
+	if head > 1 {
+		l.Rest(a.Part(0, 1, a.W, 1), 0, canvas.Normal, s.madeCall())
 	}
+	rest := a.Part(0, head, a.W, a.H-head)
 	if (s.data.found || s.data.fixed != nil) && s.data.view.text != "" {
 		s.data.view.draw(rest, l, focus)
 	}
+}
+
+// dataHead returns the number of lines above the data: a title and, if there is room, the call that
+// the task made.
+func (s *executionScreen) dataHead() int {
+	if s.madeCall() != "" && s.places.pane.h > 2 {
+		return 2
+	}
+	return 1
 }
 
 func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {

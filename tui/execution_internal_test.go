@@ -287,6 +287,17 @@ func TestExecutionMouse(t *testing.T) {
 	if timer := s.timer(); timer.ID != "t-2" {
 		t.Errorf("a click chooses timer %q, want t-2", timer.ID)
 	}
+	s.pane = dataPane
+	settle(t, s, s.chose())
+	for _, call := range []string{"", "GET http://mail.example/"} { // which takes a line above the data
+		s.tree.runs[s.tree.chosenRun()].Call = call
+		lines := strings.Split(shoot(t, s, 120, 30, noon), "\n")
+		y := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"by":`) })
+		settle(t, s, s.click(s.places.pane.x+3, y, false))
+		if path := s.data.view.label(); path != ".by" {
+			t.Errorf("with the call %q, a click on line %d chooses %q, want .by", call, y, path)
+		}
+	}
 }
 
 func BenchmarkExecutionDraw(b *testing.B) {

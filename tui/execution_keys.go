@@ -303,7 +303,7 @@ func (s *executionScreen) clickPane(y int, double bool) tea.Cmd {
 	s.inPane = true
 	on, lines := s.scrolled()
 	if s.pane == dataPane {
-		y-- // its title
+		y -= s.dataHead()
 	}
 	on.To(lines.Offset + y)
 	if double {

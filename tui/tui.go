@@ -41,8 +41,7 @@ func Defaults() Options {
 	return Options{Title: "flunq top", Mouse: true, Every: time.Second, Now: time.Now} //nolint:forbidigo // the screen shows real time
 }
 
-// For adapts the options to a terminal's environment: NO_COLOR, TERM, COLORFGBG, and whether the
-// locale uses UTF-8.
+// For adapts the options to a terminal's environment: NO_COLOR, TERM and COLORFGBG.
 func (o Options) For(getenv func(name string) string) Options {
 	term := getenv("TERM")
 	switch {
@@ -53,7 +52,7 @@ func (o Options) For(getenv func(name string) string) Options {
 	default:
 		o.Ask = term != "linux"
 	}
-	o.ASCII = o.ASCII || term == "linux" || term == "dumb" || !speaksUnicode(getenv)
+	o.ASCII = o.ASCII || term == "linux" || term == "dumb"
 	return o
 }
 
@@ -61,16 +60,6 @@ func (o Options) For(getenv func(name string) string) Options {
 func lightBackground(colours string) bool {
 	back := colours[strings.LastIndexByte(colours, ';')+1:]
 	return back == "7" || back == "15"
-}
-
-// speaksUnicode checks the first locale variable that is set.
-func speaksUnicode(getenv func(name string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if value := strings.ToLower(getenv(name)); value != "" {
-			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
-		}
-	}
-	return false
 }
 
 // Run shows a source until the user quits or the context ends, neither of which is an error.

@@ -113,8 +113,8 @@ func (t *topScreen) source(ctx context.Context, r *cli.Remote) (tui.Source, erro
 func (t *topScreen) options() tui.Options {
 	o := tui.Defaults()
 	o.Title, o.Every, o.Open, o.Mouse = "flunq top", t.every, t.execution, t.mouse
+	o.ASCII = t.ascii || t.sh.ASCII()
 	o = o.For(t.sh.Env)
-	o.ASCII = o.ASCII || t.ascii
 	switch t.background.String() {
 	case "dark":
 		o.Background, o.Ask = tui.Dark, false

@@ -165,7 +165,7 @@ func DataRedactor(secrets map[string]any) func([]byte) []byte {
 // execution.
 func PlaybackScreen(sh *cli.Shell, title, execution string) tui.Options {
 	o := tui.Defaults()
-	o.Title, o.Open, o.UTC = title, execution, true // of the clock of a run
+	o.Title, o.Open, o.UTC, o.ASCII = title, execution, true, sh.ASCII() // UTC: the times are of the clock of a run
 	o = o.For(sh.Env)
 	if !sh.OutColor() {
 		o.Background = tui.None

@@ -31,12 +31,7 @@ are published from there, and a former partition is removed once it is empty. Se
 SCHEDULER_TOTAL_PARTITIONS to the same number, or unset it, before a process restarts.`,
 		Example: `  flunq schedule partitions
   flunq schedule partitions 32`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Misusef("partitions: want one count, got %d%s", len(args), cli.SeeHelp(c))
-			}
-			return nil
-		},
+		Args: cli.AtMostOne("count"),
 	}
 	r.target = targetFlags(c, sh)
 	r.format = cli.OutputFlag(c, "text", "json", "yaml")
