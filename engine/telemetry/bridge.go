@@ -21,22 +21,14 @@ type Bridge struct {
 
 // NewBridge returns a Bridge that logs to log, and registers all its metrics.
 func NewBridge(log *slog.Logger, registry prometheus.Registerer) *Bridge {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		registry.MustRegister(c)
-		return c
-	}
-	b := &Bridge{
+	r := registered(registry)
+	return &Bridge{
 		log:       log,
-		published: counter("bridge_published_total", "Events that the bridge has published, by tenant.", "tenant"),
-		received:  counter("bridge_received_total", "Messages that the bridge has read, by topic and result.", "topic", "result"),
-		failed:    counter("bridge_errors_total", "What the bridge could not do, by class.", "class"),
-		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "bridge_feed_lag", Help: "Messages that the bridge has not read, by topic and partition.",
-		}, []string{"topic", "partition"}),
+		published: r.counter("bridge_published_total", "Events that the bridge has published, by tenant.", "tenant"),
+		received:  r.counter("bridge_received_total", "Messages that the bridge has read, by topic and result.", "topic", "result"),
+		failed:    r.counter("bridge_errors_total", "What the bridge could not do, by class.", "class"),
+		lag:       r.gauge("bridge_feed_lag", "Messages that the bridge has not read, by topic and partition.", "topic", "partition"),
 	}
-	registry.MustRegister(b.lag)
-	return b
 }
 
 // Observe records what the bridge has done.

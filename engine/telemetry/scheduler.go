@@ -30,33 +30,20 @@ type Scheduler struct {
 
 // NewScheduler returns a Scheduler that logs to log, and registers all its metrics.
 func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		registry.MustRegister(c)
-		return c
-	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-		registry.MustRegister(h)
-		return h
-	}
-	s := &Scheduler{
+	r := registered(registry)
+	return &Scheduler{
 		log:        log,
-		scheduled:  counter("scheduler_scheduled_total", "Requests to schedule an event, by result.", "result"),
-		cancelled:  counter("scheduler_cancelled_total", "Requests to cancel an event, by result.", "result"),
-		fired:      counter("scheduler_fired_total", "Published events, by topic.", "topic"),
-		failed:     counter("scheduler_publish_errors_total", "Failed publications, by what is known about them.", "class"),
-		expired:    counter("scheduler_lease_expired_total", "Events claimed again because the outcome of an earlier publication was unknown.").WithLabelValues(),
-		reconciled: counter("scheduler_reconciled_total", "Open events in DynamoDB that the index in Redis lacked.").WithLabelValues(),
-		lateness:   histogram("scheduler_lateness_seconds", "Seconds from when an event was due until its publication began.", late()),
-		publishing: histogram("scheduler_publish_seconds", "Seconds that publishing took, for each event that of its batch.", quick()),
-		rpcs:       counter("grpc_server_handled_total", "Answered RPCs, by method and status code.", "grpc_method", "grpc_code"),
+		scheduled:  r.counter("scheduler_scheduled_total", "Requests to schedule an event, by result.", "result"),
+		cancelled:  r.counter("scheduler_cancelled_total", "Requests to cancel an event, by result.", "result"),
+		fired:      r.counter("scheduler_fired_total", "Published events, by topic.", "topic"),
+		failed:     r.counter("scheduler_publish_errors_total", "Failed publications, by what is known about them.", "class"),
+		expired:    r.counter("scheduler_lease_expired_total", "Events claimed again because the outcome of an earlier publication was unknown.").WithLabelValues(),
+		reconciled: r.counter("scheduler_reconciled_total", "Open events in DynamoDB that the index in Redis lacked.").WithLabelValues(),
+		lateness:   r.histogram("scheduler_lateness_seconds", "Seconds from when an event was due until its publication began.", late()).WithLabelValues(),
+		publishing: r.histogram("scheduler_publish_seconds", "Seconds that publishing took, for each event that of its batch.", quick()).WithLabelValues(),
+		rpcs:       r.counter("grpc_server_handled_total", "Answered RPCs, by method and status code.", "grpc_method", "grpc_code"),
+		rpcTime:    r.histogram("grpc_server_handling_seconds", "Seconds until an RPC was answered.", quick(), "grpc_method"),
 	}
-	s.rpcTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "grpc_server_handling_seconds", Help: "Seconds until an RPC was answered.", Buckets: quick(),
-	}, []string{"grpc_method"})
-	registry.MustRegister(s.rpcTime)
-	return s
 }
 
 // Published records the outcome of a publication. While the sink is away, that is logged every ten

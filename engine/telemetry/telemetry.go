@@ -5,10 +5,12 @@ package telemetry
 import (
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
@@ -20,7 +22,7 @@ type Telemetry struct {
 	log      *slog.Logger
 	services map[string]*meters
 
-	registration, firing, latency prometheus.Histogram
+	registration, firing, latency prometheus.Observer
 	tasks                         *prometheus.CounterVec
 	durations                     *prometheus.HistogramVec
 	removed, restored, stuck      *prometheus.CounterVec
@@ -57,36 +59,19 @@ func services() []string { return []string{"worker", "executor", "timer"} }
 // New returns a Telemetry that logs to log, and registers all its metrics.
 func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t := &Telemetry{log: log, services: map[string]*meters{}, active: map[string]work{}, counts: map[string]Counts{}}
+	r := registered(registry)
 	for _, name := range services() {
-		t.services[name] = newMeters(name, registry)
+		t.services[name] = newMeters(name, r)
 	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-		registry.MustRegister(h)
-		return h
-	}
-	t.registration = histogram("timer_registration_duration_seconds", "Seconds that registering a timer took.", quick())
-	t.firing = histogram("timer_firing_duration_seconds", "Seconds that firing a batch of due timers took.", quick())
-	t.latency = histogram("timer_firing_latency_seconds", "Seconds from when a timer was due until it was fired.", late())
-	t.tasks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "executor_tasks_processed_total", Help: "Performed tasks, by type and status.",
-	}, []string{"task_type", "status"})
-	t.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "executor_task_duration_seconds", Help: "Seconds that performing a task took.", Buckets: long(),
-	}, []string{"task_type"})
-	t.removed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_executions_removed_total", Help: "Ended executions that this process has removed.",
-	}, []string{"tenant"})
-	t.restored = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_lost_restored_total", Help: "Timers, subscriptions and requests that Redis had lost and this process has restored.",
-	}, []string{"tenant"})
-	t.stuck = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_executions_stuck_total", Help: "Executions found by this process that nothing will wake.",
-	}, []string{"tenant"})
-	t.inputs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "timer_inputs_total", Help: "Inputs that reached their executions, by outcome.",
-	}, []string{"outcome"})
-	registry.MustRegister(t.tasks, t.durations, t.removed, t.restored, t.stuck, t.inputs)
+	t.registration = r.histogram("timer_registration_duration_seconds", "Seconds that registering a timer took.", quick()).WithLabelValues()
+	t.firing = r.histogram("timer_firing_duration_seconds", "Seconds that firing a batch of due timers took.", quick()).WithLabelValues()
+	t.latency = r.histogram("timer_firing_latency_seconds", "Seconds from when a timer was due until it was fired.", late()).WithLabelValues()
+	t.tasks = r.counter("executor_tasks_processed_total", "Performed tasks, by type and status.", "task_type", "status")
+	t.durations = r.histogram("executor_task_duration_seconds", "Seconds that performing a task took.", long(), "task_type")
+	t.removed = r.counter("flunq_executions_removed_total", "Ended executions that this process has removed.", "tenant")
+	t.restored = r.counter("flunq_lost_restored_total", "Timers, subscriptions and requests that Redis had lost and this process has restored.", "tenant")
+	t.stuck = r.counter("flunq_executions_stuck_total", "Executions found by this process that nothing will wake.", "tenant")
+	t.inputs = r.counter("timer_inputs_total", "Inputs that reached their executions, by outcome.", "outcome")
 	for _, outcome := range []store.InputOutcome{store.InputAccepted, store.InputRejected, store.InputCompleted} {
 		t.inputs.WithLabelValues(string(outcome))
 	}
@@ -95,25 +80,34 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	return t
 }
 
-func newMeters(name string, registry prometheus.Registerer) *meters {
-	counter := func(suffix, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + suffix, Help: help}, labels)
-		registry.MustRegister(c)
-		return c
-	}
+// registered returns a factory of metrics that are registered.
+func registered(registry prometheus.Registerer) factory { return factory{promauto.With(registry)} }
+
+type factory struct{ promauto.Factory }
+
+func (f factory) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return f.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func (f factory) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return f.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func newMeters(name string, r factory) *meters {
 	m := &meters{
-		processed:    counter("_events_processed_total", "Handled events, by type and status.", "type", "status"),
-		errors:       counter("_processing_errors_total", "Failed attempts to handle an event, by class of the error and number of the attempt.", "type", "attempt"),
-		subscription: counter("_subscription_errors_total", "Failed reads of the stream.").WithLabelValues(),
-		dead:         counter("_event_dlq_total", "Dead-lettered events.").WithLabelValues(),
-		claimed:      counter("_events_claimed_total", "Events claimed from silent consumers.").WithLabelValues(),
-		unfired:      counter("_redis_errors_total", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name + "_processing_duration_seconds", Help: "Seconds that handling an event took.", Buckets: long(),
-		}, []string{"type"}),
-		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: name + "_active_events", Help: "Events that are being handled."}),
+		processed:    r.counter(name+"_events_processed_total", "Handled events, by type and status.", "type", "status"),
+		errors:       r.counter(name+"_processing_errors_total", "Failed attempts to handle an event, by class of the error and number of the attempt.", "type", "attempt"),
+		subscription: r.counter(name+"_subscription_errors_total", "Failed reads of the stream.").WithLabelValues(),
+		dead:         r.counter(name+"_event_dlq_total", "Dead-lettered events.").WithLabelValues(),
+		claimed:      r.counter(name+"_events_claimed_total", "Events claimed from silent consumers.").WithLabelValues(),
+		unfired:      r.counter(name+"_redis_errors_total", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
+		duration:     r.histogram(name+"_processing_duration_seconds", "Seconds that handling an event took.", long(), "type"),
+		active:       r.gauge(name+"_active_events", "Events that are being handled.").WithLabelValues(),
 	}
-	registry.MustRegister(m.duration, m.active)
 	// Initialize counters to 0, so that they are not absent.
 	m.processed.WithLabelValues(string(mainType(name)), "success")
 	m.errors.WithLabelValues(string(delivery.Recoverable), "1")
@@ -273,7 +267,7 @@ func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 // typeOf returns an event's type as a label; all external types share one, since there may be any
 // number of them.
 func typeOf(typ event.Type) string {
-	if own := string(typ); len(own) > len(event.Prefix) && own[:len(event.Prefix)] == event.Prefix {
+	if own := string(typ); strings.HasPrefix(own, event.Prefix) {
 		return own
 	}
 	return "other"

@@ -23,7 +23,10 @@ type Ignore struct {
 // Ignores are the comments of a file that silence rules.
 type Ignores []Ignore
 
-var ignoring = regexp.MustCompile(`#\s*flunq-lint:\s*ignore\s+([\w-]+(?:\s*,\s*[\w-]+)*)`)
+var (
+	ignoring = regexp.MustCompile(`#\s*flunq-lint:\s*ignore\s+([\w-]+(?:\s*,\s*[\w-]+)*)`)
+	ruleName = regexp.MustCompile(`[\w-]+`)
+)
 
 // Ignored returns the comments in a file that silence rules.
 func Ignored(source []byte) Ignores {
@@ -59,7 +62,7 @@ func Ignored(source []byte) Ignores {
 		if from == first && i < first {
 			to = len(lines)
 		}
-		rules := regexp.MustCompile(`[\w-]+`).FindAllString(line[m[2]:m[3]], -1)
+		rules := ruleName.FindAllString(line[m[2]:m[3]], -1)
 		out = append(out, Ignore{Pos{i + 1, len([]rune(line[:m[2]])) + 1}, from + 1, to, rules})
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/decide"
@@ -164,8 +165,7 @@ func turnsIn(ends []sim.End) map[string]int {
 			}
 			run := event.ParseRun(e.Task)
 			last := run.Iteration[strings.LastIndexByte(run.Iteration, '.')+1:]
-			n := 0
-			if _, err := fmt.Sscanf(last, "%d", &n); err == nil {
+			if n, err := strconv.Atoi(last); err == nil {
 				out[run.Ref] = max(out[run.Ref], n+1)
 			}
 		}

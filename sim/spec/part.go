@@ -174,9 +174,11 @@ func (c *comparison) compareList(path string, p *part, got any) {
 	}
 }
 
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 // step returns the path step to a member.
 func step(name string) string {
-	if regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
+	if identifier.MatchString(name) {
 		return "." + name
 	}
 	return "[" + strconv.Quote(name) + "]"

@@ -241,12 +241,14 @@ func (r *reading) number(n *yaml3.Node, what string) uint64 {
 // maxSeeds is the maximum number of runs of one case.
 const maxSeeds = 10_000
 
+var seedRange = regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`)
+
 // seeds reads a list of numbers, or a range such as 1:20.
 func (r *reading) seeds(n *yaml3.Node) []uint64 {
 	var out []uint64
 	if n.Kind == yaml3.SequenceNode {
 		r.Each("seeds", func(n *yaml3.Node) { out = append(out, r.number(n, "seed")) })(n)
-	} else if m := regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`).FindStringSubmatch(n.Value); m != nil {
+	} else if m := seedRange.FindStringSubmatch(n.Value); m != nil {
 		from, _ := strconv.ParseUint(m[1], 10, 64) // the pattern limits the number of digits
 		to, _ := strconv.ParseUint(m[2], 10, 64)
 		for seed := from; seed <= to && len(out) <= maxSeeds; seed++ {

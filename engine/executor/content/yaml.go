@@ -159,8 +159,10 @@ func yamlScalar(n *yaml.Node) any {
 	return n.Value
 }
 
+var decimal = regexp.MustCompile(`^[-+]?[0-9]+$`)
+
 func yamlNumber(n *yaml.Node) (any, bool) {
-	if decimal := regexp.MustCompile(`^[-+]?[0-9]+$`); decimal.MatchString(n.Value) {
+	if decimal.MatchString(n.Value) {
 		if i, err := strconv.Atoi(n.Value); err == nil {
 			return i, true
 		}

@@ -10,7 +10,7 @@ import (
 // operation2 converts an operation of Swagger 2.
 func (d *document) operation2(id string, e *entry) (*operation, error) {
 	op := &operation{id: id, method: e.method, path: e.path}
-	op.accept = acceptable(slices.Clone(d.inherited(e, "produces")))
+	op.accept = acceptable(d.inherited(e, "produces"))
 	var err error
 	if op.server, err = d.server2(e); err != nil {
 		return nil, err
