@@ -86,11 +86,7 @@ type linter struct {
 
 // node returns the value at a JSON pointer, and the position of its key.
 func (l *linter) node(ref string) (at yaml.Pos, n *yaml.Node) {
-	n = l.root
-	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
-		at, n = n.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
-	}
-	return at, n
+	return l.root.At(ref)
 }
 
 // task checks a task by itself.

@@ -14,12 +14,9 @@ import (
 // of ref. ok is false if the document has no ref.
 func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	src := source{text: bytes.TrimPrefix(d.Source, []byte("\ufeff"))}
-	n := yaml.Read(yaml.NewCollector(""), src.text)
-	for segment := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
-		at, n = n.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
-		if n == nil {
-			return at, false
-		}
+	at, n := yaml.Read(yaml.NewCollector(""), src.text).At(ref)
+	if n == nil {
+		return at, false
 	}
 	if what, sentence, found := strings.Cut(detail, " does not match its schema: "); found {
 		if place, found := violated(n, what, sentence); found {
@@ -79,13 +76,7 @@ func alternatives(s, root *yaml.Node, depth int) []*yaml.Node {
 		return found
 	}
 	if ref, ok := strings.CutPrefix(s.Get("$ref").Text(), "#/"); ok {
-		target := root
-		for segment := range strings.SplitSeq(ref, "/") {
-			if target != nil {
-				_, target = target.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
-			}
-		}
-		if target != nil {
+		if _, target := root.At(ref); target != nil {
 			found = append(found, alternatives(target, root, depth+1)...)
 		}
 	}

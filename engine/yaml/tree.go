@@ -148,6 +148,16 @@ func (n *Node) Step(segment string) (Pos, *Node) {
 	return Pos{}, nil
 }
 
+// At returns what a JSON pointer leads to, and the position of its key or item. It is nil if there
+// is no such thing.
+func (n *Node) At(pointer string) (at Pos, found *Node) {
+	found = n
+	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		at, found = found.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+	}
+	return at, found
+}
+
 // treeBuilder converts the nodes of the YAML parser, within the limits.
 type treeBuilder struct {
 	collector  *Collector
