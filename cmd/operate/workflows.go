@@ -418,7 +418,7 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 	}
 	hashes := []string{found.Hash}
 	if whole {
-		if hashes, err = registry.New(r.Store).TextsOf(ctx, r.Tenant, found.Workflow); err != nil {
+		if hashes, err = registry.New(r.Store).SourceHashes(ctx, r.Tenant, found.Workflow); err != nil {
 			return err
 		}
 	}
@@ -434,7 +434,7 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 	if err := refuseUsed(ctx, r, found, whole, used); err != nil {
 		return fmt.Errorf("the document is kept: %w", err)
 	}
-	if err := registry.New(r.Store).RemoveTexts(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
+	if err := registry.New(r.Store).RemoveSources(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
 		return err
 	}
 	return printRemovedWorkflows(sh, format, rows, false)

@@ -107,16 +107,16 @@ func newerThan103(version string) bool {
 
 // Decision holds the effects of a transition, which are written in one commit.
 type Decision struct {
-	History  []event.Event // to append to the history, in order
-	Publish  []event.Event // to append to the tenant's stream, in order
-	Cancel   []event.Timer // timers to cancel
-	Listen   []string      // event types to subscribe to; "*" is any type
-	Unlisten []string      // event types to unsubscribe from
-	Input    *Taking       // what became of the input that was applied; nil if none was
+	History  []event.Event  // to append to the history, in order
+	Publish  []event.Event  // to append to the tenant's stream, in order
+	Cancel   []event.Timer  // timers to cancel
+	Listen   []string       // event types to subscribe to; "*" is any type
+	Unlisten []string       // event types to unsubscribe from
+	Input    *InputDecision // what became of the input that was applied; nil if none was
 }
 
-// Taking is what an execution does with an input.
-type Taking struct {
+// InputDecision is what an execution does with an input.
+type InputDecision struct {
 	event.Fired        // the timer that delivers it
 	Taken       bool   // a task consumed it
 	Why         string // why no task did; "" if one already had

@@ -27,7 +27,7 @@ func (s *State) Take(env *Env, fired event.Fired, e event.Event, d *Decision) er
 	}
 	received := Received(in, s.Execution)
 	received.ID, received.Time = fired.InputID(), e.Time
-	d.Input = &Taking{Fired: fired}
+	d.Input = &InputDecision{Fired: fired}
 	if slices.Contains(s.Seen, received.ID) || slices.ContainsFunc(s.Deferred, func(one event.Event) bool { return one.ID == received.ID }) {
 		return nil
 	}

@@ -46,7 +46,7 @@ func (q *partitionQueue) set(all []int, owned func(int) bool) {
 		if known == nil {
 			known = &partition{}
 			q.partitions[p] = known
-			q.ring()
+			q.wakeIdle()
 		}
 		if late := grace; owned(p) {
 			if late = 0; known.grace > 0 {
@@ -90,7 +90,7 @@ func (q *partitionQueue) give(p int, due time.Time) {
 	defer q.mu.Unlock()
 	if one := q.partitions[p]; one != nil {
 		one.taken, one.wake, one.due = false, nil, due.Add(one.grace)
-		q.ring()
+		q.wakeIdle()
 	}
 }
 
@@ -139,8 +139,8 @@ func (q *partitionQueue) owned() (n int) {
 	return n
 }
 
-// ring wakes one worker that waits for any partition.
-func (q *partitionQueue) ring() {
+// wakeIdle wakes one worker that waits for any partition.
+func (q *partitionQueue) wakeIdle() {
 	if len(q.idle) > 0 {
 		signal(q.idle[0])
 		q.idle = q.idle[1:]

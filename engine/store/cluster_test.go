@@ -238,7 +238,7 @@ func tenantsOnAllMasters(t *testing.T, cluster *redistest.Cluster) {
 		}
 	}
 	collect(len(tenants))
-	// The reader rests until the bell rings, and finds the events of one tenant, and later of the other.
+	// The reader rests until a stream is written, and finds the events of one tenant, and later of the other.
 	for _, name := range []string{tenants[3], tenants[0], tenants[1]} {
 		done := make(chan struct{})
 		go func() { defer close(done); time.Sleep(50 * time.Millisecond); publish(name, "later") }()

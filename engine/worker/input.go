@@ -28,7 +28,7 @@ func noExecution(e event.Event, kept store.Execution) error {
 }
 
 // addInput adds to a commit what becomes of an input.
-func (s *Service) addInput(c *store.Commit, in *decide.Taking) error {
+func (s *Service) addInput(c *store.Commit, in *decide.InputDecision) error {
 	r := &store.InputResult{Timer: in.Timer, Outcome: store.InputAccepted}
 	c.Input = r
 	switch {
@@ -50,7 +50,7 @@ func (s *Service) addInput(c *store.Commit, in *decide.Taking) error {
 }
 
 // rejectInput adds to a commit what happens to an input that no task consumes.
-func (s *Service) rejectInput(c *store.Commit, in *decide.Taking) error {
+func (s *Service) rejectInput(c *store.Commit, in *decide.InputDecision) error {
 	r := c.Input
 	r.Outcome = store.InputRejected
 	rejection, err := event.ParseRejection(in.OnReject)

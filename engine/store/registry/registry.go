@@ -65,7 +65,7 @@ func (r Registry) Define(ctx context.Context, tenant, id, version, text string) 
 }
 
 // Undefine removes a version of a workflow. It returns false if the version is not registered.
-// Running executions keep the source that they began with, until RemoveTexts.
+// Running executions keep the source that they began with, until RemoveSources.
 func (r Registry) Undefine(ctx context.Context, tenant, id, version string) (bool, error) {
 	for {
 		found, err := r.Versions(ctx, tenant, id)
@@ -90,9 +90,9 @@ func (r Registry) Undefine(ctx context.Context, tenant, id, version string) (boo
 	}
 }
 
-// RemoveTexts removes sources of a workflow's definitions, by their hashes. It keeps those of
+// RemoveSources removes sources of a workflow's definitions, by their hashes. It keeps those of
 // registered versions. No execution may be using the others.
-func (r Registry) RemoveTexts(ctx context.Context, tenant, id string, hashes ...string) error {
+func (r Registry) RemoveSources(ctx context.Context, tenant, id string, hashes ...string) error {
 	args := append([]string{"", "", "", ""}, hashes...)
 	_, err := r.undefine(ctx, tenant, id, args...)
 	return err
@@ -110,9 +110,9 @@ func (r Registry) undefine(ctx context.Context, tenant, id string, args ...strin
 	return n == 1, store.Failed("remove workflow "+id, err)
 }
 
-// TextsOf returns the hashes of all sources of a workflow's definitions, including those without a
+// SourceHashes returns the hashes of all sources of a workflow's definitions, including those without a
 // registered version.
-func (r Registry) TextsOf(ctx context.Context, tenant, id string) (out []string, err error) {
+func (r Registry) SourceHashes(ctx context.Context, tenant, id string) (out []string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (r Registry) TextsOf(ctx context.Context, tenant, id string) (out []string,
 			out = append(out, hash)
 		}
 	}
-	return out, store.Failed("read the texts of workflow "+id, err)
+	return out, store.Failed("read the sources of workflow "+id, err)
 }
 
 // Hash returns the hash that identifies a definition's source.

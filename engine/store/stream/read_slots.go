@@ -15,39 +15,39 @@ import (
 
 // On a Redis Cluster one command can read only streams of one slot, so no read can block for all
 // tenants. A reader reads each tenant separately, all tenants of one node in one round trip, and
-// leaves out the quiet ones: a wire.Bell reports when something is written for them. The readers of a
+// leaves out the quiet ones: a wire.Tracker reports when something is written for them. The readers of a
 // group in a process share what they know, and no two of them read a tenant at the same time.
 
 // quiet tracks the tenants whose streams a group has read completely.
 type quiet struct {
 	mu      sync.Mutex
-	stamps  map[string]uint64 // stamp of the bell when the stream was found empty, by tenant
+	stamps  map[string]uint64 // stamp of the tracker when the stream was found empty, by tenant
 	reading map[string]bool   // tenants that a reader is reading
 	all     time.Time         // when all tenants were last read, by Redis' clock
 	now     time.Time         // when any were
 }
 
 const (
-	pollTime = 20 * time.Millisecond // between reads of tenants for which no bell rings
-	pollAll  = time.Second           // between reads of quiet tenants, since a bell may fail
+	pollTime = 20 * time.Millisecond // between reads of tenants that are not watched
+	pollAll  = time.Second           // between reads of quiet tenants, since the tracker may fail
 )
 
 // quietOf returns the state that the readers of a group share. A reader that does not skip quiet
 // tenants gets an empty state and reads all tenants.
-func quietOf(bell *wire.Bell, r *Reader) *quiet {
+func quietOf(tracker *wire.Tracker, r *Reader) *quiet {
 	own := &quiet{stamps: map[string]uint64{}, reading: map[string]bool{}}
-	if bell == nil || !r.SkipQuiet {
+	if tracker == nil || !r.SkipQuiet {
 		return own
 	}
-	shared, _ := bell.Shared("quiet "+r.Group, func() any { return own }).(*quiet) // nothing else uses this name
+	shared, _ := tracker.Shared("quiet "+r.Group, func() any { return own }).(*quiet) // nothing else uses this name
 	return shared
 }
 
 // readSlots is Read on a cluster. The returned time is that of Store.Now; each message has the time
 // of its own node.
 func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
-	bell := wire.BellOf(s.rdb)
-	q := quietOf(bell, &r)
+	tracker := wire.TrackerOf(s.rdb)
+	q := quietOf(tracker, &r)
 	var ends <-chan time.Time
 	if block > 0 {
 		timer := time.NewTimer(block)
@@ -56,23 +56,23 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 	}
 	end := q.latest().Add(block)
 	for over, made := block <= 0, false; ; {
-		var rung <-chan struct{}
-		if bell != nil {
-			rung = bell.Rung()
+		var changed <-chan struct{}
+		if tracker != nil {
+			changed = tracker.Changed()
 		}
 		var at time.Time
 		if over {
 			at = end
 		}
-		due, all := q.take(r.Tenants, s.stamps(bell, r.Tenants), at)
+		due, all := q.take(r.Tenants, s.stamps(tracker, r.Tenants), at)
 		if len(due) > 0 || len(r.Handled) > 0 || over {
-			stamps := s.stamps(bell, due)
-			if !over { // anything written from now on rings the bell, so it is not missed
-				stamps = s.watch(ctx, bell, due, stamps)
+			stamps := s.stamps(tracker, due)
+			if !over { // anything written from now on is reported, so it is not missed
+				stamps = s.watch(ctx, tracker, due, stamps)
 			}
 			got := s.readDue(ctx, r, due, count)
-			if q.done(due, got, stamps, s.stamps(bell, due), all) {
-				bell.Wake()
+			if q.done(due, got, stamps, s.stamps(tracker, due), all) {
+				tracker.Wake()
 			}
 			if got.events > 0 {
 				return got.messages, got.now, nil
@@ -86,25 +86,25 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 			}
 			r.Handled = nil
 		}
-		over = rest(ctx, rung, q.loud(r.Tenants, s.stamps(bell, r.Tenants)), ends)
+		over = rest(ctx, changed, q.busy(r.Tenants, s.stamps(tracker, r.Tenants)), ends)
 		if err := ctx.Err(); err != nil {
 			return nil, time.Time{}, store.Failed("read the streams", err)
 		}
 	}
 }
 
-// rest waits until the bell rings, and reports whether the time for reading is over. If some tenants
-// are loud, so that no bell will ring for them, it waits only for a moment.
-func rest(ctx context.Context, rung <-chan struct{}, loud bool, ends <-chan time.Time) (over bool) {
+// rest waits until something is written, and reports whether the time for reading is over. If some tenants
+// are busy, which is not reported, it waits only for a moment.
+func rest(ctx context.Context, changed <-chan struct{}, busy bool, ends <-chan time.Time) (over bool) {
 	var again <-chan time.Time
-	if loud {
+	if busy {
 		timer := time.NewTimer(pollTime)
 		defer timer.Stop()
 		again = timer.C
 	}
 	select {
 	case <-ctx.Done():
-	case <-rung:
+	case <-changed:
 	case <-again:
 	case <-ends:
 		return true
@@ -112,20 +112,20 @@ func rest(ctx context.Context, rung <-chan struct{}, loud bool, ends <-chan time
 	return false
 }
 
-// stamps returns the bell's stamps of the streams of tenants, or nil without a bell.
-func (s Streams) stamps(bell *wire.Bell, tenants []string) []uint64 {
-	if bell == nil {
+// stamps returns the tracker's stamps of the streams of tenants, or nil without a tracker.
+func (s Streams) stamps(tracker *wire.Tracker, tenants []string) []uint64 {
+	if tracker == nil {
 		return nil
 	}
 	keys := make([]string, len(tenants))
 	for i, tenant := range tenants {
 		keys[i] = s.store.TenantKeys(tenant).Stream
 	}
-	return bell.Stamps(keys)
+	return tracker.Stamps(keys)
 }
 
 // watch watches the streams of tenants that are not watched yet, and returns the stamps of all.
-func (s Streams) watch(ctx context.Context, bell *wire.Bell, tenants []string, stamps []uint64) []uint64 {
+func (s Streams) watch(ctx context.Context, tracker *wire.Tracker, tenants []string, stamps []uint64) []uint64 {
 	var keys []string
 	for i, stamp := range stamps {
 		if stamp == 0 {
@@ -135,8 +135,8 @@ func (s Streams) watch(ctx context.Context, bell *wire.Bell, tenants []string, s
 	if len(keys) == 0 {
 		return stamps
 	}
-	bell.Watch(ctx, keys)
-	return s.stamps(bell, tenants)
+	tracker.Watch(ctx, keys)
+	return s.stamps(tracker, tenants)
 }
 
 // latest returns when any reader of the group last read, by Redis' clock.
@@ -161,7 +161,7 @@ func (q *quiet) take(tenants []string, stamps []uint64, at time.Time) (due []str
 	since := at.Sub(q.all)
 	all = since < 0 || since >= pollAll
 	for i, tenant := range tenants {
-		if !q.reading[tenant] && (all || q.isLoud(tenant, stamps[i])) {
+		if !q.reading[tenant] && (all || q.isBusy(tenant, stamps[i])) {
 			due = append(due, tenant)
 			q.reading[tenant] = true
 		}
@@ -169,17 +169,17 @@ func (q *quiet) take(tenants []string, stamps []uint64, at time.Time) (due []str
 	return due, all
 }
 
-// isLoud reports whether there may be something to read for a tenant with the given stamp.
-func (q *quiet) isLoud(tenant string, stamp uint64) bool {
+// isBusy reports whether there may be something to read for a tenant with the given stamp.
+func (q *quiet) isBusy(tenant string, stamp uint64) bool {
 	return stamp == 0 || q.stamps[tenant] != stamp
 }
 
-// loud reports whether there is something to read for a tenant that no reader is reading.
-func (q *quiet) loud(tenants []string, stamps []uint64) bool {
+// busy reports whether there is something to read for a tenant that no reader is reading.
+func (q *quiet) busy(tenants []string, stamps []uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, tenant := range tenants {
-		if stamps == nil || !q.reading[tenant] && q.isLoud(tenant, stamps[i]) {
+		if stamps == nil || !q.reading[tenant] && q.isBusy(tenant, stamps[i]) {
 			return true
 		}
 	}
@@ -206,7 +206,7 @@ func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bo
 			q.stamps[tenant] = before[i]
 		}
 		// A tenant that cannot be watched is read again after a moment.
-		more = more || before[i] != 0 && q.isLoud(tenant, after[i])
+		more = more || before[i] != 0 && q.isBusy(tenant, after[i])
 	}
 	return more
 }

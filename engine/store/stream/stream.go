@@ -84,7 +84,7 @@ type Reader struct {
 	ReadInfo *ReadInfo
 	// Handled are acknowledged in the same round trip.
 	Handled []Handled
-	// SkipQuiet leaves out tenants whose streams the group has read completely, until a wire.Bell
+	// SkipQuiet leaves out tenants whose streams the group has read completely, until a wire.Tracker
 	// reports that there is more, a moment after it is written. Only a cluster needs it.
 	SkipQuiet bool
 	// Continuous is set by a reader that reads in a loop from a real connection.

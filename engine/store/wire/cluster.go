@@ -19,8 +19,8 @@ import (
 type cluster struct {
 	*redis.ClusterClient
 
-	bell   *Bell
-	router *router
+	tracker *Tracker
+	router  *router
 }
 
 // NewCluster returns a client of a Redis Cluster.
@@ -30,12 +30,12 @@ func NewCluster(opts *redis.ClusterOptions) Redis {
 	client := redis.NewClusterClient(&own)
 	hook := &router{client: client}
 	client.AddHook(hook)
-	return &cluster{ClusterClient: client, bell: newBell(client), router: hook}
+	return &cluster{ClusterClient: client, tracker: newTracker(client), router: hook}
 }
 
 // Close closes all connections.
 func (c *cluster) Close() error {
-	c.bell.close()
+	c.tracker.close()
 	return c.ClusterClient.Close() //nolint:wrapcheck // as if there were no wrapper
 }
 

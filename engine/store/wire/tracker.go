@@ -15,18 +15,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bell reports when keys of a cluster are written, so that readers need not poll them: a blocking read
+// Tracker reports when keys of a cluster are written, so that readers need not poll them: a blocking read
 // covers the keys of only one slot. It uses the tracking of Redis 6 (CLIENT TRACKING), over one
 // connection to each master: a key that was read over it is reported once, when it is next written.
 // A busy key costs nothing, because it is not watched again until a reader has found it empty.
-type Bell struct {
+type Tracker struct {
 	nodeOf func(ctx context.Context, key string) (node, error)
 
 	mu      sync.Mutex
 	watched map[string]watchedKey
-	lines   map[string]*line // by the address of the node
+	conns   map[string]*trackingConn // by the address of the node
 	stamps  uint64
-	rung    chan struct{} // closed when a key is written or a connection is lost
+	changed chan struct{} // closed when a key is written or a connection is lost
 	failed  time.Time     // when a connection last failed
 	closed  bool
 	shared  map[string]any
@@ -34,12 +34,12 @@ type Bell struct {
 
 // watchedKey is a key that will be reported when it is written.
 type watchedKey struct {
-	line  *line
+	conn  *trackingConn
 	stamp uint64
 }
 
-// line is a connection that reports what is written on one node.
-type line struct {
+// trackingConn is a connection that reports what is written on one node.
+type trackingConn struct {
 	conn net.Conn
 	in   *bufio.Reader
 
@@ -56,11 +56,11 @@ type watching struct {
 }
 
 const (
-	lineTime  = 2 * time.Second // to connect, or to answer
-	lineRetry = 5 * time.Second // before a node that refused a connection is tried again
+	connTimeout = 2 * time.Second // to connect, or to answer
+	connRetry   = 5 * time.Second // before a node that refused a connection is tried again
 )
 
-func newBell(client *redis.ClusterClient) *Bell {
+func newTracker(client *redis.ClusterClient) *Tracker {
 	nodeOf := func(ctx context.Context, key string) (node, error) {
 		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
@@ -69,7 +69,7 @@ func newBell(client *redis.ClusterClient) *Bell {
 		opts := master.Options()
 		return node{opts.Addr, opts.Username, opts.Password, opts.Dialer}, nil
 	}
-	return &Bell{nodeOf: nodeOf, watched: map[string]watchedKey{}, lines: map[string]*line{}, rung: make(chan struct{})}
+	return &Tracker{nodeOf: nodeOf, watched: map[string]watchedKey{}, conns: map[string]*trackingConn{}, changed: make(chan struct{})}
 }
 
 // node says how to connect to a master.
@@ -78,12 +78,12 @@ type node struct {
 	dial                    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// BellOf returns the bell of a client of a cluster; nil if rdb is a single Redis.
+// TrackerOf returns the tracker of a client of a cluster; nil if rdb is a single Redis.
 //
 //go:noinline
-func BellOf(rdb Redis) *Bell {
+func TrackerOf(rdb Redis) *Tracker {
 	if c := asCluster(rdb); c != nil {
-		return c.bell
+		return c.tracker
 	}
 	return nil
 }
@@ -91,51 +91,51 @@ func BellOf(rdb Redis) *Bell {
 // Stamps returns a number for each key that stays the same while the key is watched and not written;
 // 0 if the key is not watched. A key whose slot moves to another node is deleted from its old node,
 // which is reported like a write.
-func (b *Bell) Stamps(keys []string) []uint64 {
+func (t *Tracker) Stamps(keys []string) []uint64 {
 	out := make([]uint64, len(keys))
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for i, key := range keys {
-		out[i] = b.watched[key].stamp
+		out[i] = t.watched[key].stamp
 	}
 	return out
 }
 
-// Wake closes the channel of Rung, as if a key had been written.
-func (b *Bell) Wake() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.rung)
-	b.rung = make(chan struct{})
+// Wake closes the channel of Changed, as if a key had been written.
+func (t *Tracker) Wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
-// Shared returns a value that all users of the bell share under a name: the result of first in the
+// Shared returns a value that all users of the tracker share under a name: the result of first in the
 // first call with that name.
-func (b *Bell) Shared(name string, first func() any) any {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.shared == nil {
-		b.shared = map[string]any{}
+func (t *Tracker) Shared(name string, first func() any) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shared == nil {
+		t.shared = map[string]any{}
 	}
-	if b.shared[name] == nil {
-		b.shared[name] = first()
+	if t.shared[name] == nil {
+		t.shared[name] = first()
 	}
-	return b.shared[name]
+	return t.shared[name]
 }
 
-// Rung returns a channel that is closed when a watched key is written, or can no longer be watched.
-func (b *Bell) Rung() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.rung
+// Changed returns a channel that is closed when a watched key is written, or can no longer be watched.
+func (t *Tracker) Changed() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changed
 }
 
 // Watch watches keys. Anything written after it returns is reported. A key that cannot be watched
 // keeps the stamp 0.
-func (b *Bell) Watch(ctx context.Context, keys []string) {
+func (t *Tracker) Watch(ctx context.Context, keys []string) {
 	nodes, keysOf := map[string]node{}, map[string][]string{}
 	for _, key := range keys {
-		if n, err := b.nodeOf(ctx, key); err == nil {
+		if n, err := t.nodeOf(ctx, key); err == nil {
 			nodes[n.address] = n
 			keysOf[n.address] = append(keysOf[n.address], key)
 		}
@@ -143,58 +143,58 @@ func (b *Bell) Watch(ctx context.Context, keys []string) {
 	var all sync.WaitGroup
 	for address, n := range nodes {
 		all.Go(func() {
-			if l := b.line(ctx, n); l != nil {
-				l.watch(keysOf[address])
+			if c := t.connection(ctx, n); c != nil {
+				c.watch(keysOf[address])
 			}
 		})
 	}
 	all.Wait()
 }
 
-// line returns the connection to a node, or nil if there is none at the moment.
-func (b *Bell) line(ctx context.Context, n node) *line {
-	b.mu.Lock()
-	l, refused := b.lines[n.address], b.closed || time.Since(b.failed) < lineRetry
-	b.mu.Unlock()
-	if l != nil || refused {
-		return l
+// connection returns the connection to a node, or nil if there is none at the moment.
+func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
+	t.mu.Lock()
+	c, refused := t.conns[n.address], t.closed || time.Since(t.failed) < connRetry
+	t.mu.Unlock()
+	if c != nil || refused {
+		return c
 	}
-	l, err := connectLine(ctx, n)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	c, err := connectTracking(ctx, n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if err != nil {
 		if _, said := errors.AsType[refusal](err); said { // an old Redis, or a forbidden command
-			b.failed = time.Now()
+			t.failed = time.Now()
 		}
 		return nil
 	}
-	if other := b.lines[n.address]; other != nil || b.closed {
-		_ = l.conn.Close()
+	if other := t.conns[n.address]; other != nil || t.closed {
+		_ = c.conn.Close()
 		return other
 	}
-	b.lines[n.address] = l
-	go b.listen(n.address, l)
-	return l
+	t.conns[n.address] = c
+	go t.listen(n.address, c)
+	return c
 }
 
-// connectLine makes a connection that uses RESP 3, with which Redis pushes reports.
-func connectLine(ctx context.Context, n node) (*line, error) {
-	ctx, cancel := context.WithTimeout(ctx, lineTime)
+// connectTracking makes a connection that uses RESP 3, with which Redis pushes reports.
+func connectTracking(ctx context.Context, n node) (*trackingConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connTimeout)
 	defer cancel()
 	conn, err := n.dial(ctx, "tcp", n.address)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller goes without
 	}
-	l := &line{conn: conn, in: bufio.NewReader(conn)}
+	c := &trackingConn{conn: conn, in: bufio.NewReader(conn)}
 	hello := []string{"hello", "3"}
 	if n.password != "" {
 		hello = append(hello, "auth", cmp.Or(n.user, "default"), n.password)
 	}
-	_ = conn.SetDeadline(time.Now().Add(lineTime))
-	err = l.send(hello, []string{"client", "tracking", "on"})
+	_ = conn.SetDeadline(time.Now().Add(connTimeout))
+	err = c.send(hello, []string{"client", "tracking", "on"})
 	for range 2 {
 		if err == nil {
-			_, err = readValue(l.in)
+			_, err = readValue(c.in)
 		}
 	}
 	if err != nil {
@@ -202,109 +202,109 @@ func connectLine(ctx context.Context, n node) (*line, error) {
 		return nil, err
 	}
 	_ = conn.SetDeadline(time.Time{})
-	return l, nil
+	return c, nil
 }
 
 // listen reads replies and reports until the connection ends.
-func (b *Bell) listen(address string, l *line) {
+func (t *Tracker) listen(address string, c *trackingConn) {
 	for {
-		v, err := readValue(l.in)
+		v, err := readValue(c.in)
 		if _, said := errors.AsType[refusal](err); err != nil && !said {
 			break
 		}
 		if v.push {
-			b.ring(l, v.texts)
+			t.invalidate(c, v.texts)
 			continue
 		}
-		l.mu.Lock()
-		next := l.waiting[:min(1, len(l.waiting))]
-		l.waiting = l.waiting[len(next):]
-		l.mu.Unlock()
+		c.mu.Lock()
+		next := c.waiting[:min(1, len(c.waiting))]
+		c.waiting = c.waiting[len(next):]
+		c.mu.Unlock()
 		for _, w := range next {
 			if err == nil {
-				b.watch(l, w.key)
+				t.watch(c, w.key)
 			}
 			w.done <- err
 		}
 	}
-	_ = l.conn.Close()
-	b.mu.Lock()
-	if b.lines[address] == l {
-		delete(b.lines, address)
+	_ = c.conn.Close()
+	t.mu.Lock()
+	if t.conns[address] == c {
+		delete(t.conns, address)
 	}
-	b.mu.Unlock()
-	b.ring(l, nil)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, w := range l.waiting {
+	t.mu.Unlock()
+	t.invalidate(c, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.waiting {
 		w.done <- io.ErrUnexpectedEOF
 	}
-	l.waiting, l.ended = nil, true
+	c.waiting, c.ended = nil, true
 }
 
 // watch records that a key is now watched, unless it already was.
-func (b *Bell) watch(l *line, key string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.watched[key].line != l {
-		b.stamps++
-		b.watched[key] = watchedKey{l, b.stamps}
+func (t *Tracker) watch(c *trackingConn, key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.watched[key].conn != c {
+		t.stamps++
+		t.watched[key] = watchedKey{c, t.stamps}
 	}
 }
 
-// ring ends the watch of the keys that a report names, or of all keys of the connection if it names
+// invalidate ends the watch of the keys that a report names, or of all keys of the connection if it names
 // none, and wakes waiting readers.
-func (b *Bell) ring(l *line, report []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *Tracker) invalidate(c *trackingConn, report []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(report) > 1 {
 		for _, key := range report[1:] { // after "invalidate"
-			delete(b.watched, key)
+			delete(t.watched, key)
 		}
 	} else {
-		for key, w := range b.watched {
-			if w.line == l {
-				delete(b.watched, key)
+		for key, w := range t.watched {
+			if w.conn == c {
+				delete(t.watched, key)
 			}
 		}
 	}
-	close(b.rung)
-	b.rung = make(chan struct{})
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
-func (b *Bell) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for _, l := range b.lines {
-		_ = l.conn.Close() // listen returns
+func (t *Tracker) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, c := range t.conns {
+		_ = c.conn.Close() // listen returns
 	}
 }
 
 // watch reads the lengths of streams, so that Redis reports when they change, and waits for the
 // replies.
-func (l *line) watch(keys []string) {
+func (c *trackingConn) watch(keys []string) {
 	cmds, all := make([][]string, len(keys)), make([]watching, len(keys))
 	for i, key := range keys {
 		cmds[i], all[i] = []string{"xlen", key}, watching{key, make(chan error, 1)}
 	}
-	l.write.Lock()
-	l.mu.Lock()
-	ended := l.ended
+	c.write.Lock()
+	c.mu.Lock()
+	ended := c.ended
 	if !ended {
-		l.waiting = append(l.waiting, all...)
+		c.waiting = append(c.waiting, all...)
 	}
-	l.mu.Unlock()
-	_ = l.conn.SetWriteDeadline(time.Now().Add(lineTime))
-	err := l.send(cmds...)
-	l.write.Unlock()
+	c.mu.Unlock()
+	_ = c.conn.SetWriteDeadline(time.Now().Add(connTimeout))
+	err := c.send(cmds...)
+	c.write.Unlock()
 	if ended {
 		return
 	}
 	if err != nil {
-		_ = l.conn.Close()
+		_ = c.conn.Close()
 	}
-	limit := time.AfterFunc(lineTime, func() { _ = l.conn.Close() })
+	limit := time.AfterFunc(connTimeout, func() { _ = c.conn.Close() })
 	defer limit.Stop()
 	for _, w := range all {
 		<-w.done //nolint:errcheck // a key that failed is not watched
@@ -312,7 +312,7 @@ func (l *line) watch(keys []string) {
 }
 
 // send writes commands.
-func (l *line) send(cmds ...[]string) error {
+func (c *trackingConn) send(cmds ...[]string) error {
 	var out []byte
 	for _, cmd := range cmds {
 		out = append(strconv.AppendInt(append(out, '*'), int64(len(cmd)), 10), "\r\n"...)
@@ -321,7 +321,7 @@ func (l *line) send(cmds ...[]string) error {
 			out = append(append(out, arg...), "\r\n"...)
 		}
 	}
-	_, err := l.conn.Write(out)
+	_, err := c.conn.Write(out)
 	return err //nolint:wrapcheck // the caller closes the connection
 }
 
