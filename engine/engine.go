@@ -196,9 +196,9 @@ type Engine struct {
 	closing   []func()          // keep services from beginning new work
 	releasing []func(context.Context) error
 
-	mu     sync.Mutex
-	pulses []*serviceHealth // of the running services
-	runs   atomic.Bool      // Run has been called, so the services run in real time
+	mu      sync.Mutex
+	running []*serviceHealth // of the running services
+	runs    atomic.Bool      // Run has been called, so the services run in real time
 }
 
 // Service is one instance of a service.

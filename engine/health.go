@@ -42,12 +42,12 @@ type serviceHealth struct {
 	err        error
 }
 
-// beat adds and returns the health of a service that begins to run.
-func (e *Engine) beat(s Service) *serviceHealth {
+// track adds and returns the health of a service that begins to run.
+func (e *Engine) track(s Service) *serviceHealth {
 	p := &serviceHealth{service: s, lastGood: time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pulses = append(e.pulses, p)
+	e.running = append(e.running, p)
 	return p
 }
 
@@ -108,8 +108,8 @@ func (e *Engine) Health() []Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	out := make([]Health, 0, len(e.pulses))
-	for _, p := range e.pulses {
+	out := make([]Health, 0, len(e.running))
+	for _, p := range e.running {
 		out = append(out, p.health(now))
 	}
 	return out
