@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -244,26 +243,11 @@ func (m *mover) read(ctx context.Context) (work, error) {
 
 // take adds the work of a group and returns a string that changes with it.
 func (w *work) take(stream string, g redis.XInfoGroup, last string) (mark string) {
-	unread := last != "" && after(last, g.LastDeliveredID)
+	unread := last != "" && store.CompareIDs(last, g.LastDeliveredID) > 0
 	w.unread = w.unread || unread
 	w.pending += int(g.Pending)
 	if unread || g.Pending > 0 {
 		w.what = strings.TrimPrefix(fmt.Sprintf("%s; %d pending in %s of %s", w.what, g.Pending, g.Name, stream), "; ")
 	}
 	return fmt.Sprint(stream, g.Name, last, g.LastDeliveredID, g.Pending)
-}
-
-// after reports whether entry id a is after b.
-func after(a, b string) bool {
-	x, y := entry(a), entry(b)
-	return slices.Compare(x[:], y[:]) > 0
-}
-
-// entry parses the id of an entry.
-func entry(id string) [2]uint64 {
-	ms, seq, _ := strings.Cut(id, "-")
-	var out [2]uint64
-	out[0], _ = strconv.ParseUint(ms, 10, 64) // ids from Redis always parse
-	out[1], _ = strconv.ParseUint(seq, 10, 64)
-	return out
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
 )
 
 // restoredIdle is the idle time of restored pending entries: consumers may claim them
@@ -75,7 +77,7 @@ func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) 
 		exists[e.ID] = true
 		last = e.ID
 	}
-	if k.Last != "" && after(k.Last, last) { // the last entry was removed
+	if k.Last != "" && store.CompareIDs(k.Last, last) > 0 { // the last entry was removed
 		add(k.Last, []any{"gone", ""})
 		pipe.XDel(ctx, name, k.Last)
 	}

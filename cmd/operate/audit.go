@@ -139,7 +139,7 @@ func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time
 	for _, e := range trail {
 		rows = append(rows, trailRow(e))
 	}
-	q := store.ExecutionQuery{Limit: examinedAtOnce, Pass: func(x store.Execution) bool {
+	q := store.ExecutionQuery{Limit: batchSize, Pass: func(x store.Execution) bool {
 		return x.Version > 0 && (x.EndedAt.IsZero() || !x.EndedAt.Before(since))
 	}}
 	for {
@@ -162,11 +162,7 @@ const shortHistory = 100
 
 // ofSome adds what the histories of some executions record. It reads short ones in one round trip.
 func (a *auditCommand) ofSome(ctx context.Context, r *cli.Remote, some []store.Execution, rows []auditRow) ([]auditRow, error) {
-	ids := make([]string, len(some))
-	for i, x := range some {
-		ids[i] = x.ID
-	}
-	short, err := r.Store.WithHistories(ctx, r.Tenant, ids, shortHistory)
+	short, err := r.Store.WithHistories(ctx, r.Tenant, idsOf(some), shortHistory)
 	if err != nil {
 		return nil, err
 	}

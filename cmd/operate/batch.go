@@ -30,6 +30,9 @@ The command then asks for confirmation (scripts use --yes); --dry-run only lists
 If an execution cannot be changed, the others still are; it is reported, and the exit
 code is 1.`
 
+// batchSize is how many executions are read or changed in one go.
+const batchSize = 100
+
 // flags adds the flags of a command that changes executions with one of some statuses.
 func (b *batch) flags(c *cobra.Command, allowed []string) {
 	b.target = cli.TargetFlags(c, b.sh)
@@ -66,6 +69,14 @@ func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store
 		}
 	}
 	return found, errors.Join(wrong...)
+}
+
+func idsOf(executions []store.Execution) []string {
+	ids := make([]string, len(executions))
+	for i, x := range executions {
+		ids[i] = x.ID
+	}
+	return ids
 }
 
 // confirm lists the first of n executions that will be changed and asks for confirmation, unless --yes

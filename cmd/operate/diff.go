@@ -232,7 +232,7 @@ func merged(a, b []string) []string {
 	for _, task := range a {
 		known[task] = true
 	}
-	out, after := slices.Clone(a), map[string][]string{} // by the last run that both have
+	after := map[string][]string{} // by the last run that both have
 	last := ""
 	for _, task := range b {
 		if known[task] {
@@ -241,10 +241,7 @@ func merged(a, b []string) []string {
 			after[last] = append(after[last], task)
 		}
 	}
-	if len(after) == 0 {
-		return out
-	}
-	out = append([]string{}, after[""]...)
+	out := slices.Clone(after[""])
 	for _, task := range a {
 		out = append(append(out, task), after[task]...)
 	}
@@ -323,12 +320,13 @@ func shown(v any, there bool) string {
 }
 
 func (d diffResult) print(sh *cli.Shell) {
-	for _, line := range d.Workflow {
-		fmt.Fprintf(sh.Out, "workflow  %s\n", cli.OneLine(line))
+	list := func(mark string, lines []string) {
+		for _, line := range lines {
+			fmt.Fprintf(sh.Out, "%s%s\n", mark, cli.OneLine(line))
+		}
 	}
-	for _, line := range d.Input {
-		fmt.Fprintf(sh.Out, "input     %s\n", cli.OneLine(line))
-	}
+	list("workflow  ", d.Workflow)
+	list("input     ", d.Input)
 	duration := func(t *diffTask) string {
 		if t == nil {
 			return "-"
@@ -341,13 +339,9 @@ func (d diffResult) print(sh *cli.Shell) {
 			mark = "!"
 		}
 		fmt.Fprintf(sh.Out, "%s %s  %s | %s\n", mark, cli.Printable(history.Task(row.Task)), duration(row.Left), duration(row.Right))
-		for _, line := range row.Differences {
-			fmt.Fprintf(sh.Out, "    %s\n", cli.OneLine(line))
-		}
+		list("    ", row.Differences)
 	}
-	for _, line := range d.Result {
-		fmt.Fprintf(sh.Out, "result    %s\n", cli.OneLine(line))
-	}
+	list("result    ", d.Result)
 	switch {
 	case d.Same:
 		sh.Hint("no difference in %s", history.Count(d.Unchanged, "task run"))

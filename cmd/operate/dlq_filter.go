@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ func (f *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		to = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
+		to = strconv.FormatInt(max(at.UnixMilli(), 0), 10) + lastNumber
 	}
 	if f.since != "" {
 		at, err := sinceFlag("since", f.since, now)
@@ -65,6 +64,9 @@ func (f *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 	}
 	return from, to, nil
 }
+
+// lastNumber makes the id of an entry from a time: the last one of its millisecond.
+const lastNumber = "-18446744073709551615"
 
 // deadLetterSource is a stream that contains dead letters.
 type deadLetterSource struct{ tenant, stream string }
@@ -134,7 +136,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	if err != nil {
 		return nil, err
 	}
-	if behind.ID != "" && (to == "" || compareIDs(behind.ID, to) < 0) {
+	if behind.ID != "" && (to == "" || store.CompareIDs(behind.ID, to) < 0) {
 		to = behind.ID
 	}
 	sources, entries, err := f.sources(ctx, r)
@@ -169,12 +171,15 @@ func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	if strings.Trim(id, "0123456789-") != "" {
 		return stream.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter", after)
 	}
+	if id != "" && !strings.Contains(id, "-") {
+		id += lastNumber
+	}
 	return stream.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }
 
 // newestFirst compares dead letters in the order of a listing.
 func newestFirst(a, b stream.DeadLetter) int {
-	return cmp.Or(compareIDs(b.ID, a.ID), strings.Compare(placeOf(a), placeOf(b)))
+	return cmp.Or(store.CompareIDs(b.ID, a.ID), strings.Compare(placeOf(a), placeOf(b)))
 }
 
 // placeOf distinguishes dead letters with the same id.
@@ -185,22 +190,7 @@ func placeOf(l stream.DeadLetter) string {
 	return l.Tenant
 }
 
-// compareIDs compares ids of a stream. An id without a sequence number is the last of its millisecond.
-func compareIDs(a, b string) int {
-	parse := func(id string) (at, number uint64) {
-		first, second, numbered := strings.Cut(id, "-")
-		at, _ = strconv.ParseUint(first, 10, 64)
-		if number, _ = strconv.ParseUint(second, 10, 64); !numbered {
-			number = math.MaxUint64
-		}
-		return at, number
-	}
-	aTime, aNumber := parse(a)
-	bTime, bNumber := parse(b)
-	return cmp.Or(cmp.Compare(aTime, bTime), cmp.Compare(aNumber, bNumber))
-}
-
-// each calls f with the matching dead letters of a stream until f returns false. In a
+// each calls yield with the matching dead letters of a stream until that returns false. In a
 // stream of the other key scheme it reads about as many entries as given.
 func (f *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q stream.DeadLetterQuery, entries int, yield func(stream.DeadLetter) bool) error {
 	for q.Count = 200; ; {

@@ -92,16 +92,14 @@ type historyRow struct {
 }
 
 func (h *historyPrinter) run(ctx context.Context, id string) error {
-	if h.after != 0 && h.format.String() == "jsonl" {
-		return cli.Misusef("--after and -o jsonl exclude each other: a recording is complete")
-	}
-	if h.after != 0 && h.format.String() == "cloudevents" {
-		return cli.Misusef("--after and -o cloudevents exclude each other: later events follow from earlier ones")
-	}
-	if h.after < 0 {
+	switch format := h.format.String(); {
+	case h.after < 0:
 		return cli.Misusef("--after %d: want 0 or more", h.after)
-	}
-	if h.after != 0 && h.report != "" {
+	case h.after > 0 && format == "jsonl":
+		return cli.Misusef("--after and -o jsonl exclude each other: a recording is complete")
+	case h.after > 0 && format == "cloudevents":
+		return cli.Misusef("--after and -o cloudevents exclude each other: later events follow from earlier ones")
+	case h.after > 0 && h.report != "":
 		return cli.Misusef("--after and --report exclude each other: a report is complete")
 	}
 	var err error

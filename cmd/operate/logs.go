@@ -54,9 +54,9 @@ includes the tasks inside it.
 
 The history holds the method, the URL and the status of a call, and its result. It does
 not hold headers and bodies of requests: they are computed from the document and the
-history, as the executor computed them (User-Agent is left out). Credentials are shown as ***. A request that
-reads a secret can only be computed with --secrets. Of 'call: openapi' only the method,
-the URL and the status are known. Response headers are not kept.
+history, as the executor computed them (User-Agent is left out). Credentials are shown as
+***. A request that reads a secret can only be computed with --secrets. Of 'call: openapi'
+only the method, the URL and the status are known. Response headers are not kept.
 
 Members of the JSON form: task, name, type, iteration, attempt, status, began, ended,
 duration_ms, request {method, uri, headers, body; or problem: why it is unknown}, call
@@ -147,16 +147,17 @@ func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string)
 		return nil
 	}
 	ref := event.ParseRun(task).Ref
+	inside := strings.TrimSuffix(ref, "/") + "/"
 	l.wanted = func(run *history.TaskRun) bool {
-		return !container[run.Kind] && (run.Name == task || run.String() == task || run.Ref == ref || strings.HasPrefix(run.Ref, strings.TrimSuffix(ref, "/")+"/") ||
-			strings.Contains(run.Ref, "/"+task+"/"))
+		return !container[run.Kind] && (run.Name == task || run.String() == task || run.Ref == ref ||
+			strings.HasPrefix(run.Ref, inside) || strings.Contains(run.Ref, "/"+task+"/"))
 	}
 	if def == nil {
 		return nil
 	}
 	var names []string
 	for known, t := range def.Tasks() {
-		if t.Name == task || known == ref || strings.HasPrefix(known, strings.TrimSuffix(ref, "/")+"/") {
+		if t.Name == task || known == ref || strings.HasPrefix(known, inside) {
 			return nil
 		}
 		names = append(names, t.Name)

@@ -106,10 +106,9 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	flunq := cli.Version().Version
 	by := actions.Migrator{
 		Store: r.Store, By: m.by.name(m.sh), Reason: m.reason, Dry: m.dry, From: m.from,
-		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: flunq, Limits: decide.DefaultLimits()}),
+		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: cli.Version().Version, Limits: decide.DefaultLimits()}),
 	}
 	return m.each(ctx, found, by, to)
 }

@@ -94,7 +94,8 @@ func (w *watchedListing) changes(ctx context.Context, shown []executionRow, now 
 		}
 		changed = append(changed, now...)
 	}
-	return w.lines(changed)
+	w.lines(changed)
+	return nil
 }
 
 // left returns the row of an execution that is no longer listed; none if it has not changed or no
@@ -112,7 +113,7 @@ func (w *watchedListing) left(ctx context.Context, tenant, id, before string, no
 }
 
 // lines prints rows of the list immediately, so columns have fixed widths.
-func (w *watchedListing) lines(changed []executionRow) error {
+func (w *watchedListing) lines(changed []executionRow) {
 	list := w.list()
 	for _, row := range changed {
 		switch w.format.String() {
@@ -130,5 +131,4 @@ func (w *watchedListing) lines(changed []executionRow) error {
 			fmt.Fprintln(w.sh.Out, strings.Join(cells, "  "))
 		}
 	}
-	return nil
 }

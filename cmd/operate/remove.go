@@ -87,7 +87,7 @@ func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) error {
 	var wrong []string
 	gone := 0
-	for some := range slices.Chunk(all, removedAtOnce) {
+	for some := range slices.Chunk(all, batchSize) {
 		ids := make([]string, len(some))
 		for i := range some {
 			ids[i] = some[i].ID
@@ -112,9 +112,6 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 	}
 	return someErrors(wrong)
 }
-
-// removedAtOnce is how many executions one call of the store removes.
-const removedAtOnce = 100
 
 func (m *removal) print(all []removed) error {
 	return cli.List[removed]{

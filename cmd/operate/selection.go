@@ -279,7 +279,7 @@ func allOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQ
 // grow with the number of executions that are examined.
 func (s *selection) narrowed(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	limit := q.Limit
-	for q.Limit = examinedAtOnce; ; q.After = next {
+	for q.Limit = batchSize; ; q.After = next {
 		var some []store.Execution
 		if some, next, err = r.Store.Executions(ctx, tenant, q); err == nil {
 			some, err = s.narrow(ctx, r, tenant, some)
@@ -345,11 +345,7 @@ func (s *selection) meet(ctx context.Context, r *cli.Remote, tenant string, some
 	names := func(member string) bool { return strings.Contains(s.where, member) }
 	var data []store.Data
 	if names("input") || names("output") || names("error") {
-		ids := make([]string, len(some))
-		for i, x := range some {
-			ids[i] = x.ID
-		}
-		if data, err = r.Store.DataOf(ctx, tenant, ids...); err != nil {
+		if data, err = r.Store.DataOf(ctx, tenant, idsOf(some)...); err != nil {
 			return nil, err
 		}
 	}
@@ -510,9 +506,6 @@ func (m *memberSearch) look(path string, v any, seen func(name string)) {
 		}
 	}
 }
-
-// examinedAtOnce is how many executions are read and examined in one batch.
-const examinedAtOnce = 100
 
 // onlyStuck returns the executions that nothing will wake.
 func onlyStuck(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) ([]store.Execution, error) {

@@ -109,13 +109,9 @@ func showExecution(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cl
 }
 
 func (p executionPage) write(sh *cli.Shell) {
-	age := history.Duration(time.Duration(p.AgeMS) * time.Millisecond)
-	ended, document := "", ""
+	ended := ""
 	if p.Ended != nil {
 		ended = cli.Moment(*p.Ended) + ", after " + p.duration()
-	}
-	if p.Definition != "" {
-		document = shortHash(p.Definition)
 	}
 	workflow := p.Workflow
 	if p.WorkflowVersion != "" {
@@ -133,9 +129,9 @@ func (p executionPage) write(sh *cli.Shell) {
 		{"execution", p.ID},
 		{"status", p.status()},
 		{"workflow", workflow},
-		{"document", document},
+		{"document", shortHash(p.Definition)},
 		{"tenant", p.Tenant},
-		{"created", cli.Moment(p.Created) + ", " + age + " ago"},
+		{"created", cli.Moment(p.Created) + ", " + p.age() + " ago"},
 		{"ended", ended},
 		{"events", strconv.FormatInt(p.Events, 10)},
 		{"parent", parent},
@@ -143,8 +139,8 @@ func (p executionPage) write(sh *cli.Shell) {
 		{"reset from", reset},
 		{"problem", p.Problem},
 	})
-	p.writeData(sh, "input", p.Input)
-	p.writeData(sh, "output", p.Output)
+	writeData(sh, "input", p.Input)
+	writeData(sh, "output", p.Output)
 	if p.Error != nil {
 		fmt.Fprintln(sh.Out)
 		p.source.Explain(sh.Out, sh.OutColor(), p.Error)
@@ -156,7 +152,7 @@ func (p executionPage) write(sh *cli.Shell) {
 const maxLines = 30
 
 // writeData prints a name and, below it, a value.
-func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage) {
+func writeData(sh *cli.Shell, name string, value json.RawMessage) {
 	if len(value) == 0 {
 		return
 	}

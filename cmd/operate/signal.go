@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -156,18 +157,11 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 	return errors.Join(s.print(printed), err, s.refused(printed))
 }
 
-// sentAtOnce is how many executions are read again before the signal is sent to them.
-const sentAtOnce = 100
-
-// send sends the signal to the executions that can still take it.
+// send reads the executions again, and sends the signal to those that can still take it.
 func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
-	for at := 0; at < len(found); at += sentAtOnce {
-		some := found[at:min(at+sentAtOnce, len(found))]
-		ids := make([]string, len(some))
-		for i, x := range some {
-			ids[i] = x.ID
-		}
-		current, err := r.Store.Outlines(ctx, r.Tenant, ids...)
+	rows := printed
+	for some := range slices.Chunk(found, batchSize) {
+		current, err := r.Store.Outlines(ctx, r.Tenant, idsOf(some)...)
 		if err != nil {
 			return err
 		}
@@ -176,7 +170,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 			return err
 		}
 		for i, x := range current {
-			row := &printed[at+i]
+			row := &rows[i]
 			switch wrong := s.Refuse(x); {
 			case x.Status == "":
 				row.Reason = "it no longer exists"
@@ -190,6 +184,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 			}
 			row.Sent = true
 		}
+		rows = rows[len(some):]
 	}
 	return nil
 }
