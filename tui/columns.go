@@ -42,7 +42,7 @@ func executionColumns() []column {
 		{title: "STATUS", field: "status", most: 11},
 		{title: "ID", field: "id", most: 40, grows: true},
 		{title: "WORKFLOW", field: "workflow", most: 40, grows: true},
-		{title: "NOW / ERROR", most: 60, grows: true, text: func(r Row, now time.Time) string { return r.Stands.text(now) }},
+		{title: "NOW / ERROR", most: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
 		{title: "AGE", most: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
 		{title: "TOOK", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return lasted(r) }, order: byLasting, down: true},
 		{title: "EVENTS", most: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
@@ -197,10 +197,10 @@ const activityMaxAge = 10 * time.Second
 
 // activitiesRead is the answer to a request for activities.
 type activitiesRead struct {
-	of     *listScreen
-	rows   []Row // the rows requested
-	stands []Activity
-	err    error
+	of    *listScreen
+	rows  []Row // the rows requested
+	found []Activity
+	err   error
 }
 
 func (r activitiesRead) failed() error { return r.err }
@@ -228,8 +228,8 @@ func (s *listScreen) lookUp() tea.Cmd {
 	at.inFlight = true
 	source := s.source
 	return ask(func(ctx context.Context) tea.Msg {
-		stands, err := source.Activities(ctx, ids)
-		return activitiesRead{s, rows, stands, err}
+		found, err := source.Activities(ctx, ids)
+		return activitiesRead{s, rows, found, err}
 	})
 }
 
@@ -242,8 +242,8 @@ func (s *activityCache) take(r activitiesRead) {
 	if s.known == nil || len(s.known) > maxActivities {
 		s.known = map[string]cachedActivity{}
 	}
-	for i, stands := range r.stands[:min(len(r.stands), len(r.rows))] {
-		s.known[r.rows[i].ID] = cachedActivity{r.rows[i].Count, r.of.now, stands}
+	for i, activity := range r.found[:min(len(r.found), len(r.rows))] {
+		s.known[r.rows[i].ID] = cachedActivity{r.rows[i].Count, r.of.now, activity}
 	}
 }
 
@@ -253,9 +253,9 @@ func (s *activityCache) show(t *table) {
 	rows := t.shown()
 	for i := range rows {
 		r := &rows[i]
-		r.Stands = nil
+		r.Activity = nil
 		if k, ok := s.known[r.ID]; ok && (!r.State.Ended() || k.version == r.Count) {
-			r.Stands = &k.Activity
+			r.Activity = &k.Activity
 		}
 	}
 }

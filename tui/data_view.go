@@ -261,10 +261,7 @@ func (v *dataView) drawLine(a canvas.Area, l canvas.Look, line *dataLine) {
 		return
 	}
 	i := &v.items[line.item]
-	x := 2 * int(i.depth)
-	if most := max(0, a.W-20); x > most {
-		x = most
-	}
+	x := min(2*int(i.depth), max(0, a.W-20))
 	switch {
 	case line.more:
 		a.Put(x+4, 0, canvas.Good, line.part)

@@ -102,7 +102,7 @@ func newModel(source Source, options Options) *model {
 
 // Init starts reading and ticking.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.readStand(), m.rest()}
+	cmds := []tea.Cmd{m.readOverview(), m.rest()}
 	if m.options.Title != "" {
 		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
@@ -267,11 +267,11 @@ func (m *model) tick(now time.Time) tea.Cmd {
 		if m.reading || now.Before(m.link.next) {
 			return nil
 		}
-		return m.readStand()
+		return m.readOverview()
 	}
 	var cmds []tea.Cmd
 	if !m.reading && now.Sub(m.asked) >= m.pace() {
-		cmds = append(cmds, m.readStand())
+		cmds = append(cmds, m.readOverview())
 	}
 	return tea.Batch(append(cmds, m.shown().refresh(now))...)
 }
@@ -284,13 +284,13 @@ func (o *observer) pace() time.Duration {
 	return o.options.Every
 }
 
-// readStand reads the overview.
-func (o *observer) readStand() tea.Cmd {
+// readOverview reads the overview.
+func (o *observer) readOverview() tea.Cmd {
 	o.reading, o.asked = true, o.options.Now()
 	source := o.source
 	return ask(func(ctx context.Context) tea.Msg {
-		stand, err := source.Overview(ctx)
-		return overviewRead{overview: stand, err: err}
+		overview, err := source.Overview(ctx)
+		return overviewRead{overview: overview, err: err}
 	})
 }
 

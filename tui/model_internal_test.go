@@ -144,7 +144,7 @@ func TestZone(t *testing.T) {
 		options.Zone, options.UTC = time.FixedZone("CEST", 7200), utc
 		p.m = newModel(newScripted(), options)
 		p.send(tea.WindowSizeMsg{Width: 80, Height: 24})
-		p.run(p.m.readStand())
+		p.run(p.m.readOverview())
 		p.has(want)
 	}
 }
@@ -272,7 +272,7 @@ func TestMouseAnswers(t *testing.T) {
 func TestOpenDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	s.stand.Failed = []Row{{ID: "17-0", State: Dead, Kind: "com.shop.paid", At: when}}
+	s.overview.Failed = []Row{{ID: "17-0", State: Dead, Kind: "com.shop.paid", At: when}}
 	playing(t, s, 80, 24, Options{}).keys("right", "right").has("com.shop.paid").keys("enter").has("── Dead letters ──")
 }
 
@@ -320,7 +320,7 @@ func TestMovesWait(t *testing.T) {
 func TestAdvance(t *testing.T) {
 	t.Parallel()
 	f := newPlayback()
-	f.stand.Clock.Seeks = false
+	f.overview.Clock.Seeks = false
 	p := playing(t, f, 80, 24, Options{}).keys("3", "x", "p").has("1 marked")
 	p.keys("a", "'soon", "enter").has("want a duration")
 	p.keys("ctrl+u", "'PT1H", "enter", "t")
@@ -505,7 +505,7 @@ func TestHintsHold(t *testing.T) {
 		return strings.TrimSpace(strings.Split(p.text(), "\n")[23])
 	}
 	s := newScripted()
-	s.rows[DeadLetters], s.stand.Due, s.stand.Running, s.stand.Failed = nil, nil, nil, nil
+	s.rows[DeadLetters], s.overview.Due, s.overview.Running, s.overview.Failed = nil, nil, nil, nil
 	for name, c := range map[string]struct {
 		keys []string
 		want string

@@ -43,9 +43,9 @@ func (m *model) move(to Move) tea.Cmd {
 		if err != nil {
 			return timeHasMoved{err: err}
 		}
-		stand, err := source.Overview(ctx)
-		stand.Clock = clock
-		return timeHasMoved{stand, err}
+		overview, err := source.Overview(ctx)
+		overview.Clock = clock
+		return timeHasMoved{overview, err}
 	})
 }
 

@@ -66,17 +66,13 @@ func (m *model) header(a canvas.Area) {
 	}
 	m.tabs = m.tabs[:0]
 	for i, name := range names {
-		from, how := x, canvas.Normal
-		if i == m.place {
-			how = canvas.Bar
-		}
-		number, text := canvas.Faint, how
+		from, number, text := x, canvas.Faint, canvas.Normal
 		if i == m.place {
 			number, text = canvas.Bar, canvas.Bar|canvas.Strong
 		}
 		x = a.Put(x, 0, number, " "+strconv.Itoa(i+1)+" ")
 		x = a.Put(x, 0, text, name)
-		x = a.Put(x, 0, how, " ")
+		x = a.Put(x, 0, text&^canvas.Strong, " ")
 		m.tabs = append(m.tabs, span{from, x})
 	}
 	if a.W-x > len(clock) {

@@ -271,13 +271,11 @@ func shares(avail int, needs []int) []int {
 // list draws one of the lists below its title.
 func (s *overviewScreen) list(a canvas.Area, l canvas.Look, now time.Time, at int) {
 	list := &s.lists[at]
-	title := list.title
-	title += list.share(a.H - 1)
 	how := canvas.Accent
 	if at == failedList && len(list.rows) > 0 {
 		how = canvas.Bad
 	}
-	l.Rule(a, 0, title, how)
+	l.Rule(a, 0, list.title+list.share(a.H-1), how)
 	list.space = a.Part(0, 1, a.W, a.H-1)
 	list.Height = max(1, list.space.H)
 	list.Fit(len(list.rows))

@@ -39,7 +39,7 @@ func playing(t *testing.T, source Source, w, h int, options Options) *player {
 	options.Now, options.Output, options.UTC = func() time.Time { return p.now }, &p.out, true
 	p.m = newModel(source, options)
 	p.send(tea.WindowSizeMsg{Width: w, Height: h})
-	p.run(p.m.readStand())
+	p.run(p.m.readOverview())
 	p.pass(restingTick)
 	return p
 }

@@ -14,14 +14,14 @@ var when = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // scripted is a Source whose answers are fixed.
 type scripted struct {
-	mu    sync.Mutex
-	lost  bool
-	wrong error
-	rows  [tableCount][]Row
-	stand Overview
-	plan  Plan
-	done  []Action
-	asked int
+	mu       sync.Mutex
+	lost     bool
+	wrong    error
+	rows     [tableCount][]Row
+	overview Overview
+	plan     Plan
+	done     []Action
+	asked    int
 }
 
 func newScripted() *scripted {
@@ -30,7 +30,7 @@ func newScripted() *scripted {
 	s.timers()
 	s.deadLetters()
 	s.events()
-	s.stand = Overview{
+	s.overview = Overview{
 		Now: when, Place: "redis://127.0.0.1:6379/0", Tenant: "default",
 		Counts: Counts{Open: 28, Completed: 12_345, Faulted: 17, Cancelled: 3, Timers: 30, Overdue: 1, Dead: 3},
 		Events: 12.3, Fires: 0.4,
@@ -98,7 +98,7 @@ func (s *scripted) answer() error {
 	return s.wrong
 }
 
-func (s *scripted) Overview(context.Context) (Overview, error) { return s.stand, s.answer() }
+func (s *scripted) Overview(context.Context) (Overview, error) { return s.overview, s.answer() }
 
 func (s *scripted) Page(_ context.Context, q Query) (Page, error) {
 	if err := s.answer(); err != nil {
@@ -235,8 +235,8 @@ type playback struct {
 
 func newPlayback() *playback {
 	f := &playback{scripted: newScripted(), breaks: map[string]bool{}}
-	f.stand.Clock = Clock{Moves: true, Seeks: true, Paused: true, Speed: 1, Start: when.Add(-time.Hour), End: when.Add(time.Hour), Marks: []time.Time{when.Add(10 * time.Minute)}}
-	f.stand.Services = nil
+	f.overview.Clock = Clock{Moves: true, Seeks: true, Paused: true, Speed: 1, Start: when.Add(-time.Hour), End: when.Add(time.Hour), Marks: []time.Time{when.Add(10 * time.Minute)}}
+	f.overview.Services = nil
 	return f
 }
 
@@ -251,20 +251,20 @@ func (f *playback) Move(_ context.Context, m Move) (Clock, error) {
 		return Clock{}, err
 	}
 	f.moves = append(f.moves, m)
-	c := &f.stand.Clock
+	c := &f.overview.Clock
 	switch m.Verb {
 	case Play:
 		c.Paused = false
 	case Pause:
 		c.Paused = true
 	case Seek:
-		f.stand.Now = m.To
+		f.overview.Now = m.To
 	case NextTimer:
-		f.stand.Now = c.Marks[0]
+		f.overview.Now = c.Marks[0]
 	case Pace:
 		c.Speed = m.Speed
 	case Advance:
-		f.stand.Now = f.stand.Now.Add(m.By)
+		f.overview.Now = f.overview.Now.Add(m.By)
 	case Break:
 		f.breaks[m.Task] = !f.breaks[m.Task]
 	case NextTask, NextBreak:

@@ -146,7 +146,7 @@ type Row struct {
 	At, Until                       time.Time // created, due, died, began or happened; ended
 	Count                           int64     // events, attempts
 
-	Stands *Activity // of an execution; nil if it was not requested
+	Activity *Activity // of an execution; nil if it was not requested
 }
 
 // Activity is what an execution is doing, or why it failed. It is empty for a completed one.

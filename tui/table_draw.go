@@ -152,7 +152,7 @@ func (*table) inkOf(title string, r Row, s sign) canvas.Ink {
 	case "REASON":
 		return canvas.Bad
 	case "NOW / ERROR":
-		if r.Stands != nil && r.Stands.Note != "" {
+		if r.Activity != nil && r.Activity.Note != "" {
 			return canvas.Bad
 		}
 	case "AT", "CREATED", "WORKFLOW":

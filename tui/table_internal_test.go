@@ -18,7 +18,7 @@ func many(n int) *scripted {
 	for i := range n {
 		s.rows[Timers] = append(s.rows[Timers], Row{ID: "t-" + strconv.Itoa(i), State: Waiting, Kind: "wait", Execution: "order-" + strconv.Itoa(i), At: when.Add(time.Duration(i) * time.Second)})
 	}
-	s.stand.Counts.Timers = int64(n)
+	s.overview.Counts.Timers = int64(n)
 	return s
 }
 

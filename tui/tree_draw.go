@@ -65,10 +65,7 @@ func (t *taskTree) drawLine(a canvas.Area, l canvas.Look, line *treeLine, how *t
 
 // drawName draws the name of a line and its breakpoint, and returns where it ends.
 func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *treeText) int {
-	x := 2 * int(line.depth)
-	if most := max(a.W-24, a.W/3); x > most {
-		x = most
-	}
+	x := min(2*int(line.depth), max(a.W-24, a.W/3))
 	x = a.Put(x, 0, canvas.Faint, t.foldSign(l, line))
 	mark := " "
 	if text.stops {
@@ -296,15 +293,13 @@ func (t *runTree) failedOf(r *taskRun, from, to int) string {
 
 // turnState returns the state of a turn.
 func (t *runTree) turnState(r *taskRun, at int) State {
-	last := at == len(r.turns)-1
 	switch {
 	case r.turns[at].failed:
 		return Faulted
-	case !last:
+	case at < len(r.turns)-1:
 		return Completed
 	case !r.State.Ended():
-		runs := r.turns[at].runs
-		if state := t.runs[runs[len(runs)-1]].State; state == Waiting || state == Retrying {
+		if state := t.runs[last(r.turns[at].runs)].State; state == Waiting || state == Retrying {
 			return state
 		}
 		return Running
@@ -348,9 +343,8 @@ func (t *runTree) rangeText(l canvas.Look, line *treeLine, _ *treeLook) treeText
 	if failed := t.failedOf(r, from, to); failed != "" {
 		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(l, Faulted)
 	}
-	first, last := r.turns[from].runs, r.turns[to-1].runs
-	if ended := t.runs[last[len(last)-1]].Ended.At; !ended.IsZero() {
-		text.time = lastedFor(t.runs[first[0]].Began.At, ended)
+	if ended := t.runs[last(r.turns[to-1].runs)].Ended.At; !ended.IsZero() {
+		text.time = lastedFor(t.runs[r.turns[from].runs[0]].Began.At, ended)
 	}
 	return text
 }

@@ -250,9 +250,7 @@ func (t *taskTree) runOf(l treeLine) int32 {
 	case plannedPlace:
 		return -1
 	case turnPlace, rangePlace:
-		turns := t.runs[l.run].turns
-		runs := turns[min(int(l.turn+max(1, l.size)), len(turns))-1].runs
-		return runs[len(runs)-1]
+		return last(last(t.turnsAt(&l)).runs)
 	default:
 		return l.run
 	}

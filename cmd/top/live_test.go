@@ -356,10 +356,10 @@ do:
 		!strings.HasPrefix(x.Children[0].Task, "/do/1/own") {
 		t.Errorf("%+v", x)
 	}
-	stands := must(w.source.Activities(t.Context(), []string{"child-of", "all"}))(t)
-	if len(stands) != 2 || len(stands[0].Open) != 0 || len(stands[1].Open) != 1 || stands[1].Open[0].State != tui.Running ||
-		!strings.HasPrefix(stands[1].Open[0].Task, "/do/4/both/fork/branches/1/right") && !strings.HasPrefix(stands[1].Open[0].Task, "/use/functions/knock") {
-		t.Errorf("activities: %+v", stands)
+	activities := must(w.source.Activities(t.Context(), []string{"child-of", "all"}))(t)
+	if len(activities) != 2 || len(activities[0].Open) != 0 || len(activities[1].Open) != 1 || activities[1].Open[0].State != tui.Running ||
+		!strings.HasPrefix(activities[1].Open[0].Task, "/do/4/both/fork/branches/1/right") && !strings.HasPrefix(activities[1].Open[0].Task, "/use/functions/knock") {
+		t.Errorf("activities: %+v", activities)
 	}
 	if len(x.Data) == 0 || x.Data[0] != (tui.Data{Name: "input", Text: `{"order":7}`}) {
 		t.Errorf("data %+v", x.Data)

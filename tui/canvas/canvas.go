@@ -105,16 +105,15 @@ func (a Area) Put(x, y int, i Ink, text string) int {
 	if y < 0 || y >= a.H || x >= a.W {
 		return x
 	}
-	glyphs(text, func(g glyph) bool {
+	for g := range glyphs(text) {
 		if x+g.width > a.W {
-			return false
+			break
 		}
 		if x >= 0 {
 			a.set(x, y, g, i)
 		}
 		x += g.width
-		return true
-	})
+	}
 	return x
 }
 

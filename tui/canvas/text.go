@@ -2,6 +2,7 @@ package canvas
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"unicode"
 
@@ -21,32 +22,34 @@ const maxMarks = 3
 
 // glyphs yields the characters of a text. A character that terminals treat differently, or
 // interpret, is shown as its number.
-func glyphs(text string, yield func(glyph) bool) {
-	var last glyph
-	marks, have := 0, false
-	flush := func() bool { return !have || yield(last) }
-	for _, r := range text {
-		switch {
-		case r == '\t' || r == '\n':
-			r = ' '
-		case have && unicode.Is(unicode.Mn, r) && !variation(r):
-			if marks++; marks <= maxMarks {
-				last.tail += string(r)
+func glyphs(text string) iter.Seq[glyph] {
+	return func(yield func(glyph) bool) {
+		var last glyph
+		marks, have := 0, false
+		flush := func() bool { return !have || yield(last) }
+		for _, r := range text {
+			switch {
+			case r == '\t' || r == '\n':
+				r = ' '
+			case have && unicode.Is(unicode.Mn, r) && !variation(r):
+				if marks++; marks <= maxMarks {
+					last.tail += string(r)
+				}
+				continue
+			case Contested(r):
+				if !flush() || !number(r, yield) {
+					return
+				}
+				have = false
+				continue
 			}
-			continue
-		case Contested(r):
-			if !flush() || !number(r, yield) {
+			if !flush() {
 				return
 			}
-			have = false
-			continue
+			last, marks, have = glyph{r: r, width: max(1, runeWidth(r))}, 0, true
 		}
-		if !flush() {
-			return
-		}
-		last, marks, have = glyph{r: r, width: max(1, runeWidth(r))}, 0, true
+		flush()
 	}
-	flush()
 }
 
 // runeWidth returns the width of an uncontested character.
@@ -103,7 +106,9 @@ func Width(text string) int {
 		return len(text)
 	}
 	n := 0
-	glyphs(text, func(g glyph) bool { n += g.width; return true })
+	for g := range glyphs(text) {
+		n += g.width
+	}
 	return n
 }
 
@@ -120,11 +125,10 @@ func Plain(text string) bool {
 // Cleaned returns text with every character that terminals interpret replaced by its number.
 func Cleaned(text string) string {
 	var b strings.Builder
-	glyphs(text, func(g glyph) bool {
+	for g := range glyphs(text) {
 		b.WriteRune(g.r)
 		b.WriteString(g.tail)
-		return true
-	})
+	}
 	return b.String()
 }
 
@@ -139,14 +143,13 @@ func Clip(text string, avail int, mark string) string {
 	avail -= Width(mark)
 	var b strings.Builder
 	n := 0
-	glyphs(text, func(g glyph) bool {
+	for g := range glyphs(text) {
 		if n += g.width; n > avail {
-			return false
+			break
 		}
 		b.WriteRune(g.r)
 		b.WriteString(g.tail)
-		return true
-	})
+	}
 	return b.String() + mark
 }
 
@@ -157,14 +160,13 @@ func Skip(text string, cells int) string {
 	}
 	var b strings.Builder
 	n := 0
-	glyphs(text, func(g glyph) bool {
+	for g := range glyphs(text) {
 		if n >= cells {
 			b.WriteRune(g.r)
 			b.WriteString(g.tail)
 		}
 		n += g.width
-		return true
-	})
+	}
 	return b.String()
 }
 
