@@ -150,7 +150,7 @@ func (p *connections) authentication(n *yaml.Node, s scope) *Authentication {
 	if !ok {
 		return nil
 	}
-	if _, known := p.authentications.find(name); !known {
+	if _, known := p.authentications.nodes[name]; !known {
 		p.Mistake(use.Pos, reference(name, "use.authentications", p.authentications.names), "unknown authentication %s", yaml.Quote(name))
 		return nil
 	}

@@ -35,7 +35,7 @@ func (p *faults) raise(n *yaml.Node, s scope) *ErrorTemplate {
 	case e.Shape != yaml.Text:
 		return p.errorTemplate(e, s)
 	}
-	if _, ok := p.errors.find(e.Text()); !ok {
+	if _, ok := p.errors.nodes[e.Text()]; !ok {
 		p.Mistake(e.Pos, reference(e.Text(), "use.errors", p.errors.names), "unknown error %s", yaml.Quote(e.Text()))
 		return &ErrorTemplate{}
 	}
@@ -165,7 +165,7 @@ func (p *faults) retry(n *yaml.Node, as string, s scope) *RetryPolicy {
 	case n.Shape != yaml.Text:
 		return p.retryPolicy(n, s)
 	}
-	if _, ok := p.retries.find(n.Text()); !ok {
+	if _, ok := p.retries.nodes[n.Text()]; !ok {
 		p.Mistake(n.Pos, reference(n.Text(), "use.retries", p.retries.names), "unknown retry policy %s", yaml.Quote(n.Text()))
 		return nil
 	}
@@ -279,7 +279,7 @@ func (p *faults) timeout(n *yaml.Node, s scope) *expr.Value {
 	case n == nil:
 		return nil
 	case n.Shape == yaml.Text:
-		named, ok := p.timeouts.find(n.Text())
+		named, ok := p.timeouts.nodes[n.Text()]
 		if d, err := ParseDuration(n.Text()); !ok && err == nil {
 			p.Mistake(n.Pos, "write it as {after: "+d.String()+"}", "timeout: want a map, or the name of a timeout; %s is a duration", yaml.Quote(n.Text()))
 			return nil

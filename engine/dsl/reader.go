@@ -386,11 +386,6 @@ type section struct {
 	nodes map[string]*yaml.Node
 }
 
-func (s section) find(name string) (*yaml.Node, bool) {
-	n, ok := s.nodes[name]
-	return n, ok
-}
-
 // reference returns the suggestion for a name that a section of use does not define.
 func reference(name, section string, names []string) string {
 	if len(names) == 0 {

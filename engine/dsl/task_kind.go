@@ -253,7 +253,7 @@ func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 		return
 	}
 	if m := cataloged.FindStringSubmatch(callee); m != nil {
-		if _, known := p.catalogs.find(m[1]); !known && m[1] != "default" {
+		if _, known := p.catalogs.nodes[m[1]]; !known && m[1] != "default" {
 			p.Mistake(at, reference(m[1], "use.catalogs", p.catalogs.names), "unknown catalog %s", yaml.Quote(m[1]))
 		}
 		t.Unsupported = "call: " + callee + " (catalog)"
