@@ -31,16 +31,16 @@ without a network, and compares the result with what is expected.
 PATH is a test file, or a folder, which is searched for *.test.yaml files (default:
 the current folder). A test file is kept beside its workflow:
 
-  workflow: order.yaml              # the default, by the test file's name
+  workflow: order.yaml            # the default, by the test file's name
   mocks: order.mocks.yaml         # or inline; also input, secrets, seed, start:
-  tests:                            # for all cases or in one
+  tests:                          # for all cases or in one
     - name: a declined card is retried the next day
-      input: {order: 7}             # or "@FILE"
+      input: {order: 7}           # or "@FILE"
       mocks: {http: [{respond: [{status: 402}, {status: 200}]}]}
       expect:
-        status: completed           # faulted, cancelled, waiting
+        status: completed         # faulted, cancelled, waiting
         output: {paid: true}      # or part of it; "${ .sum > 3 }" must be true
-        elapsed: P1D                # or "<= PT36H"
+        elapsed: P1D              # or "<= PT36H"
         tasks: [charge, wait, charge]
         requests: [{method: POST, url: "*/charge", times: 2}]
 

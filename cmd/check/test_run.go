@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/replace"
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/yaml"
@@ -294,7 +295,7 @@ func (b *batch) rewrite(f *testFile) error {
 // writeAll replaces the contents of files.
 func writeAll(texts map[string][]byte) error {
 	for _, file := range slices.Sorted(maps.Keys(texts)) {
-		if err := cli.ReplaceFile(file, texts[file]); err != nil {
+		if err := replace.File(file, texts[file]); err != nil {
 			return fmt.Errorf("write %w", cli.WithoutVerb(file, err))
 		}
 	}

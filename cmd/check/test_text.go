@@ -23,7 +23,7 @@ func (b *batch) show(f *testFile) error {
 	}
 	if wrong := f.err; wrong != nil {
 		fmt.Fprintf(b.sh.Out, "%s  %s  invalid\n", b.word(invalid), cli.OneLine(f.name))
-		b.explain(wrong)
+		cli.ExplainMistakes(b.sh, wrong)
 		return nil
 	}
 	if len(f.cases) == 0 && b.only != "" {
@@ -38,17 +38,6 @@ func (b *batch) show(f *testFile) error {
 		b.showCase(c)
 	}
 	return nil
-}
-
-// explain prints the mistakes of a test file and the files that it needs.
-func (b *batch) explain(err error) {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range several.Unwrap() {
-			b.explain(one)
-		}
-		return
-	}
-	cli.ExplainMistakes(b.sh, err)
 }
 
 // worst returns the outcome to print for a file.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"flunq.io/flunq/cmd/replace"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -130,7 +131,7 @@ func (c *configFile) change(gone [][]string, path []string, value string) error 
 	}
 	err := os.MkdirAll(filepath.Dir(c.Path), 0o700)
 	if err == nil {
-		err = ReplaceFile(c.Path, []byte(text))
+		err = replace.File(c.Path, []byte(text))
 	}
 	if err != nil {
 		return Fail(ExitMisuse, fmt.Errorf("%s: %w", c.Path, err))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/cmd/replace"
 )
 
 // DevState is what a running flunq dev publishes for other commands.
@@ -83,7 +83,7 @@ func (s DevState) Write(sh *Shell) error {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
 	if err == nil {
-		err = ReplaceFile(path, append(text, '\n'))
+		err = replace.File(path, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("publish the address for other commands: %w", err)
@@ -96,27 +96,4 @@ func (s DevState) Remove(sh *Shell) {
 	if now, ok := ReadDevState(sh); ok && now.PID == s.PID && now.URL == s.URL {
 		_ = os.Remove(devStatePath(sh)) // a stale file is ignored
 	}
-}
-
-// ReplaceFile writes a file atomically and keeps the permissions of the old one.
-func ReplaceFile(path string, text []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Close())
-	if info, wrong := os.Stat(path); wrong == nil && err == nil {
-		err = os.Chmod(tmp.Name(), info.Mode().Perm())
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
 }

@@ -217,15 +217,17 @@ func EachWorkflow(ctx context.Context, sh *Shell, args []string, do func(name st
 	return unread
 }
 
+// MayBeDocument reports whether a file is named like a document.
+func MayBeDocument(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))
+}
+
 func isDocument(path string) (bool, error) {
-	ext := filepath.Ext(path)
-	switch ext {
-	case ".yaml", ".yml", ".json":
-	default:
+	if !MayBeDocument(path) {
 		return false, nil
 	}
 	// Mocks, inputs and recordings may contain a document as data.
-	switch filepath.Ext(strings.TrimSuffix(path, ext)) {
+	switch filepath.Ext(strings.TrimSuffix(path, filepath.Ext(path))) {
 	case ".test", ".mocks", ".input":
 		return false, nil
 	}
@@ -267,13 +269,8 @@ func MocksBeside(document string) string { return beside(document, ".mocks.yaml"
 func InputBeside(document string) string { return beside(document, ".input.json") }
 
 func beside(document, suffix string) string {
-	switch filepath.Ext(document) {
-	case ".yaml", ".yml", ".json":
-	default:
-		return ""
-	}
 	file := strings.TrimSuffix(document, filepath.Ext(document)) + suffix
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || !MayBeDocument(document) {
 		return ""
 	}
 	return file
@@ -391,12 +388,12 @@ func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessa
 func fileWithoutAt(flag, given string) error {
 	info, err := os.Stat(given)
 	exists := err == nil && info.Mode().IsRegular()
-	switch ext := filepath.Ext(given); {
+	switch {
 	case exists:
 		return Misusef("%s %s is the name of a file: did you mean @%s?", flag, given, given)
 	case strings.ContainsAny(given, " \t\n{}[]\"':"):
 		return nil
-	case ext == ".json" || ext == ".yaml" || ext == ".yml":
+	case MayBeDocument(given):
 		return Misusef("%s %s looks like the name of a file (@%s), but there is no such file", flag, given, given)
 	default:
 		return nil
@@ -453,23 +450,17 @@ func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file
 
 // Place returns the position of a task in the document.
 func (d Document) Place(ref string) (at yaml.Pos, ok bool) {
-	if d.Def == nil {
+	if d.Def == nil || d.Def.Task(ref) == nil {
 		return at, false
 	}
-	t := d.Def.Task(ref)
-	if t == nil {
-		return at, false
-	}
-	return t.Pos, true
+	return d.Def.Task(ref).Pos, true
 }
 
 // Frame prints a line of the document with a mark below the column.
 func (d Document) Frame(w io.Writer, on bool, at yaml.Pos) {
-	line, ok := d.Line(at.Line)
-	if !ok {
-		return
+	if line, ok := d.Line(at.Line); ok {
+		PrintFrame(w, on, d.Name, at, line)
 	}
-	PrintFrame(w, on, d.Name, at, line)
 }
 
 // PrintFrame prints a line of a file with a mark below the column.
@@ -551,11 +542,18 @@ func AllMistakes(err error) (all []yaml.Mistake) {
 	return all
 }
 
-// ExplainMistakes prints the mistakes in a document and their positions.
+// ExplainMistakes prints the mistakes in one or several documents and their positions.
 func ExplainMistakes(sh *Shell, err error) {
-	if found, ok := errors.AsType[*yaml.Mistakes](err); ok {
+	found, ok := errors.AsType[*yaml.Mistakes](err)
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case !ok:
+		sh.Report(err)
+	case several:
+		for _, one := range joined.Unwrap() {
+			ExplainMistakes(sh, one)
+		}
+	default:
 		found.Render(sh.Err, sh.ErrColor())
-		return
 	}
-	sh.Report(err)
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"time"
 	"unicode/utf8"
+
+	"flunq.io/flunq/cmd/replace"
 )
 
 // format is the version of the data file.
@@ -135,23 +137,11 @@ func load(name string) (file, error) {
 // write replaces the data file atomically.
 func (f file) write(name string) error {
 	data, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), name)
+		err = replace.File(name, data)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(tmp.Name())))
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
 }

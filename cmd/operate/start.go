@@ -270,11 +270,7 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequ
 
 // isFile reports whether an argument is a file rather than the name of a workflow.
 func isFile(given string) bool {
-	switch filepath.Ext(given) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	if given == "-" || strings.ContainsRune(given, filepath.Separator) {
+	if cli.MayBeDocument(given) || given == "-" || strings.ContainsRune(given, filepath.Separator) {
 		return true
 	}
 	info, err := os.Stat(given)

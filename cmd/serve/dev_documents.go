@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"flunq.io/flunq/cmd/cli"
@@ -70,26 +68,13 @@ func (d *documents) look(ctx context.Context) {
 // signature returns a string that changes when a file that may be a document changes.
 func (d *documents) signature() string {
 	var b strings.Builder
-	b.WriteString("at\n") // differs from the initial signature
-	_ = filepath.WalkDir(d.folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return nil //nolint:nilerr // an unreadable file is reported when it is read
-		}
-		if entry.IsDir() && path != d.folder && strings.HasPrefix(entry.Name(), ".") {
-			return fs.SkipDir
-		}
-		switch filepath.Ext(path) {
-		case ".yaml", ".yml", ".json":
-		default:
-			if path != d.folder {
-				return nil
-			}
-		}
+	b.WriteString("at\n")                                                                                         // differs from the initial signature
+	files, _, _ := cli.FilesOf(d.folder, func(path string) (bool, error) { return cli.MayBeDocument(path), nil }) // look reports the error
+	for _, path := range files {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			fmt.Fprintln(&b, path, info.Size(), info.ModTime().UnixNano())
 		}
-		return nil
-	})
+	}
 	return b.String()
 }
 
