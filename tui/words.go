@@ -78,6 +78,9 @@ func rate(n float64) string {
 	if n >= 100 || n == 0 {
 		return history.Number(int64(n + 0.5))
 	}
+	if n < 0.1 {
+		return strconv.FormatFloat(n, 'g', 1, 64)
+	}
 	return strconv.FormatFloat(n, 'f', 1, 64)
 }
 
