@@ -27,8 +27,8 @@ type Missed struct {
 	// it timed out or still waits. Otherwise nil.
 	For *dsl.Task
 
-	open bool // a task might have received it at another time
-	but  bool // String says "but" before Why
+	might string // tasks that might have received it at another time; "" if there are none
+	but   bool   // String says "but" before Why
 }
 
 // String says when the event came and why no execution received it.
@@ -181,7 +181,6 @@ func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
 		m.Why = missed.redacted(strings.Join(slices.Compact(reasons), "; "))
 		return nil
 	}
-	m.open, m.but = true, true
 	var names []string
 	for _, t := range listeners {
 		names = append(names, t.Name)
@@ -192,7 +191,8 @@ func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
 	if len(names) > 1 {
 		verb = "do"
 	}
-	m.Why = strings.Join(names, ", ") + " " + verb + " not listen at this moment"
+	m.might, m.but = strings.Join(names, ", "), true
+	m.Why = m.might + " " + verb + " not listen at this moment"
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (missed *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
 	if err := missed.explainMissed(ctx); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(missed.all, func(m Missed) bool { return m.open }) {
+	if !slices.ContainsFunc(missed.all, func(m Missed) bool { return m.might != "" }) {
 		return missed.all, nil
 	}
 	var spans []listenSpan
@@ -231,7 +231,7 @@ func (missed *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
 		spans = append(spans, found...)
 	}
 	for i := range missed.all {
-		if m := &missed.all[i]; m.open {
+		if m := &missed.all[i]; m.might != "" {
 			m.explainBySpans(spans)
 		}
 	}
@@ -316,8 +316,7 @@ func (m *Missed) explainBySpans(spans []listenSpan) {
 	case gone != nil:
 		m.but, m.Why = false, history.Duration(late)+" after "+gone.Name+" had stopped listening"
 	default:
-		m.Why = strings.Replace(m.Why, "does not listen at this moment", "never began to listen", 1)
-		m.Why = strings.Replace(m.Why, "do not listen at this moment", "never began to listen", 1)
+		m.Why = m.might + " never began to listen"
 	}
 }
 

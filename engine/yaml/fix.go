@@ -65,17 +65,17 @@ const (
 // fixYAML scans text and corrects its mistakes, except those at some positions. keys are the words
 // after which a colon may be missing.
 func fixYAML(source []byte, keys []string, except map[Pos]bool) *fixer {
-	m := &fixer{keys: keys, shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
+	fx := &fixer{keys: keys, shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
 	for line := range strings.Lines(string(source)) {
-		m.lines = append(m.lines, strings.TrimRight(line, "\r\n"))
+		fx.lines = append(fx.lines, strings.TrimRight(line, "\r\n"))
 	}
-	for i := 0; i < len(m.lines) && len(m.mistakes) < maxFixes; i++ {
-		i = m.line(i)
+	for i := 0; i < len(fx.lines) && len(fx.mistakes) < maxFixes; i++ {
+		i = fx.line(i)
 	}
-	if m.tabs > 1 {
-		m.mistakes[m.firstTab].suggestion = fmt.Sprintf("replace the tab with spaces, here and on %s below", plural(m.tabs-1, "line"))
+	if fx.tabs > 1 {
+		fx.mistakes[fx.firstTab].suggestion = fmt.Sprintf("replace the tab with spaces, here and on %s below", plural(fx.tabs-1, "line"))
 	}
-	return m
+	return fx
 }
 
 func plural(n int, noun string) string {
@@ -460,7 +460,7 @@ func (fx *fixer) value(i, from, base int) int {
 	case '{', '[':
 		return fx.flow(i, from, base)
 	case '@', '`', '%', '*':
-		if value := bare(rest); fx.noValue(i, from, value) {
+		if value := bare(rest); fx.badStart(i, from, value) {
 			fx.quoteValue(i, from, from+len(value), value)
 		}
 		return i

@@ -14,7 +14,7 @@ type opener struct {
 
 // flow scans a map in { } or a list in [ ], which may span several lines.
 func (fx *fixer) flow(i, from, base int) int {
-	f := &flowReader{m: fx, base: base, first: i}
+	f := &flowReader{fixer: fx, base: base}
 	line, at := i, from
 	for {
 		next := f.token(line, at)
@@ -37,18 +37,18 @@ func (fx *fixer) flow(i, from, base int) int {
 
 // flowReader is the scanner's position in a map or list in brackets.
 type flowReader struct {
-	m     *fixer
-	base  int // column of the key whose value this is
-	first int
-	open  []opener
-	value bool // the previous token is a value: a comma or a colon must follow
-	given bool // the text is left to the parser, since it cannot be corrected here
+	*fixer
+
+	base   int // column of the key whose value this is
+	open   []opener
+	valued bool // the previous token is a value: a comma or a colon must follow
+	given  bool // the text is left to the parser, since it cannot be corrected here
 }
 
 // leaves reports whether a line belongs to the surrounding block, so the brackets were
 // never closed.
 func (f *flowReader) leaves(line int) bool {
-	text := f.m.lines[line]
+	text := f.lines[line]
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" || trimmed[0] == '}' || trimmed[0] == ']' {
 		return false
@@ -59,14 +59,13 @@ func (f *flowReader) leaves(line int) bool {
 
 // unclosed closes the open brackets at the end of a line.
 func (f *flowReader) unclosed(line int) int {
-	m := f.m
 	o := f.open[len(f.open)-1]
-	if m.found(o.line, o.offset, "close it with "+closingOf(o.bracket), "this %c is never closed", o.bracket) {
+	if f.found(o.line, o.offset, "close it with "+closingOf(o.bracket), "this %c is never closed", o.bracket) {
 		var closers strings.Builder
 		for _, o := range slices.Backward(f.open) {
 			closers.WriteString(closingOf(o.bracket))
 		}
-		m.lines[line] = strings.TrimRight(bareFlow(m.lines[line]), " \t,") + closers.String()
+		f.lines[line] = strings.TrimRight(bareFlow(f.lines[line]), " \t,") + closers.String()
 	}
 	return line
 }
@@ -88,24 +87,23 @@ func closingOf(bracket byte) string {
 
 // behind reports text after the last bracket.
 func (f *flowReader) behind(line, at, first, from int) int {
-	m := f.m
-	rest := strings.TrimSpace(m.lines[line][at:])
+	rest := strings.TrimSpace(f.lines[line][at:])
 	if rest == "" || rest[0] == '#' || rest[0] == ':' {
 		return line
 	}
 	if line != first {
-		m.found(line, at, "", "the line continues after the closing bracket")
+		f.found(line, at, "", "the line continues after the closing bracket")
 		return line
 	}
-	value := bare(m.lines[line][from:])
+	value := bare(f.lines[line][from:])
 	suggestion := "quote it, if it is text: " + InSingleQuotes(value)
 	if strings.ContainsAny(value, ".$") {
 		suggestion = "quote the expression: " + InSingleQuotes("${ "+value+" }")
 	}
-	at += len(m.lines[line][at:]) - len(strings.TrimLeft(m.lines[line][at:], " \t"))
-	if m.found(line, at, suggestion, "the line continues after the closing %s", m.lines[line][at-1-spaces(m.lines[line][:at]):at-spaces(m.lines[line][:at])]) {
-		m.quoteValue(line, from, from+len(value), value)
-		m.vague[line+1] = true
+	at += len(f.lines[line][at:]) - len(strings.TrimLeft(f.lines[line][at:], " \t"))
+	if f.found(line, at, suggestion, "the line continues after the closing %s", f.lines[line][at-1-spaces(f.lines[line][:at]):at-spaces(f.lines[line][:at])]) {
+		f.quoteValue(line, from, from+len(value), value)
+		f.vague[line+1] = true
 	}
 	return line
 }
@@ -115,8 +113,7 @@ func spaces(text string) int { return len(text) - len(strings.TrimRight(text, " 
 
 // token scans one token at an offset of a line, and returns the offset after it.
 func (f *flowReader) token(line, at int) int {
-	m := f.m
-	text := m.lines[line]
+	text := f.lines[line]
 	for at < len(text) && (text[at] == ' ' || text[at] == '\t') {
 		at++
 	}
@@ -126,66 +123,62 @@ func (f *flowReader) token(line, at int) int {
 	switch c := text[at]; c {
 	case '#':
 		return len(text)
-	case ',':
-		f.value = false
-		return at + 1
-	case ':':
-		f.value = false
+	case ',', ':':
+		f.valued = false
 		return at + 1
 	case '{', '[':
 		at = f.comma(line, at)
 		f.open = append(f.open, opener{c, line, at})
-		f.value = false
+		f.valued = false
 		return at + 1
 	case '}', ']':
 		return f.close(line, at)
 	case '"', '\'':
 		at = f.comma(line, at)
-		f.value = true
+		f.valued = true
 		return f.quote(line, at)
 	default:
 		at = f.comma(line, at)
-		f.value = true
+		f.valued = true
 		return f.word(line, at)
 	}
 }
 
 // comma inserts a comma before a token that follows a value.
 func (f *flowReader) comma(line, at int) int {
-	m := f.m
-	if !f.value || !m.found(line, at, "write a comma before it", "a comma is missing before this") {
+	if !f.valued || !f.found(line, at, "write a comma before it", "a comma is missing before this") {
 		return at
 	}
-	if at > 0 && m.lines[line][at-1] == ' ' {
-		m.lines[line] = m.lines[line][:at-1] + "," + m.lines[line][at:]
+	if at > 0 && f.lines[line][at-1] == ' ' {
+		f.lines[line] = f.lines[line][:at-1] + "," + f.lines[line][at:]
 		return at
 	}
-	m.replace(line, at, at, ",")
+	f.replace(line, at, at, ",")
 	return at + 1
 }
 
 func (f *flowReader) close(line, at int) int {
-	m := f.m
 	o := f.open[len(f.open)-1]
-	if want := closingOf(o.bracket); m.lines[line][at:at+1] != want {
-		outer := slices.ContainsFunc(f.open, func(o opener) bool { return closingOf(o.bracket) == m.lines[line][at:at+1] })
-		outer = outer && closersIn(m.lines[line][at:]) < len(f.open)
-		if outer && m.found(o.line, o.offset, "close it with "+want, "this %c is never closed", o.bracket) {
-			m.replace(line, at, at, want)
-		} else if !outer && m.found(line, at, "write "+want, "the %c of line %d is closed with %c", o.bracket, o.line+1, m.lines[line][at]) {
-			m.replace(line, at, at+1, want)
+	if want := closingOf(o.bracket); f.lines[line][at:at+1] != want {
+		outer := slices.ContainsFunc(f.open, func(o opener) bool { return closingOf(o.bracket) == f.lines[line][at:at+1] })
+		outer = outer && closersIn(f.lines[line][at:]) < len(f.open)
+		if outer && f.found(o.line, o.offset, "close it with "+want, "this %c is never closed", o.bracket) {
+			f.replace(line, at, at, want)
+		} else if !outer && f.found(line, at, "write "+want, "the %c of line %d is closed with %c", o.bracket, o.line+1, f.lines[line][at]) {
+			f.replace(line, at, at+1, want)
 		}
 	}
 	f.open = f.open[:len(f.open)-1]
-	f.value = true
+	f.valued = true
 	return at + 1
 }
 
 // closersIn counts the closing brackets in text.
 func closersIn(text string) int { return strings.Count(text, "}") + strings.Count(text, "]") }
 
-// noValue reports whether a word cannot be a value because of its first character.
-func (fx *fixer) noValue(line, at int, value string) bool {
+// badStart reports a word that cannot be a value because of its first character, and whether to
+// correct it.
+func (fx *fixer) badStart(line, at int, value string) bool {
 	if value[0] != '*' {
 		return fx.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with %c", value[0])
 	}
@@ -207,20 +200,19 @@ func (fx *fixer) anchored(line int, name string) bool {
 
 // quote scans a quoted string.
 func (f *flowReader) quote(line, at int) int {
-	m := f.m
-	text := m.lines[line]
+	text := f.lines[line]
 	if end := quoteEnd(text, at); end >= 0 {
 		return f.inner(line, at, end)
 	}
-	for j := line + 1; j < min(len(m.lines), line+lookAhead) && !f.leaves(j); j++ {
-		if quoteEnd(text[at:at+1]+m.lines[j], 0) >= 0 {
+	for j := line + 1; j < min(len(f.lines), line+lookAhead) && !f.leaves(j); j++ {
+		if quoteEnd(text[at:at+1]+f.lines[j], 0) >= 0 {
 			f.given = true // the parser handles quoted text over several lines
 			return len(text)
 		}
 	}
-	if m.found(line, at, "close it with "+text[at:at+1], "this quote is never closed") {
+	if f.found(line, at, "close it with "+text[at:at+1], "this quote is never closed") {
 		end := strings.TrimRight(text, " \t,}]")
-		m.replace(line, len(end), len(end), text[at:at+1])
+		f.replace(line, len(end), len(end), text[at:at+1])
 		return len(end) + 1
 	}
 	f.given = true
@@ -229,14 +221,13 @@ func (f *flowReader) quote(line, at int) int {
 
 // inner corrects a double quote of an expression that ends the quoted string early.
 func (f *flowReader) inner(line, at, end int) int {
-	m := f.m
-	text := m.lines[line]
+	text := f.lines[line]
 	inner := text[at+1 : end]
 	if !strings.HasPrefix(strings.TrimSpace(inner), "${") || HasClosingBrace(inner) || text[at] != '"' {
 		if text[at] == '"' {
-			before := len(m.lines[line])
-			m.escapes(line, at, end)
-			end += len(m.lines[line]) - before
+			before := len(f.lines[line])
+			f.escapes(line, at, end)
+			end += len(f.lines[line]) - before
 		}
 		return end + 1
 	}
@@ -244,18 +235,17 @@ func (f *flowReader) inner(line, at, end int) int {
 	brace := ClosingBrace(text[dollar+2:])
 	last := dollar + 2 + brace + 1
 	if brace < 0 || last >= len(text) || text[last] != '"' ||
-		!m.found(line, end, "put single quotes around it: "+InSingleQuotes(text[at+1:last]), "a double quote inside double quotes") {
+		!f.found(line, end, "put single quotes around it: "+InSingleQuotes(text[at+1:last]), "a double quote inside double quotes") {
 		return end + 1
 	}
 	value := text[at+1 : last]
-	m.quoteValue(line, at, last+1, value)
+	f.quoteValue(line, at, last+1, value)
 	return at + 2 + len(strings.ReplaceAll(value, "'", "''"))
 }
 
 // word scans an unquoted word. An expression must be quoted here.
 func (f *flowReader) word(line, at int) int {
-	m := f.m
-	text := m.lines[line]
+	text := f.lines[line]
 	if strings.HasPrefix(text[at:], "${") {
 		end := ClosingBrace(text[at+2:])
 		if end < 0 {
@@ -263,17 +253,17 @@ func (f *flowReader) word(line, at int) int {
 			return len(text)
 		}
 		value := text[at : at+2+end+1]
-		if m.found(line, at, "quote it: "+InSingleQuotes(value), "an expression inside %c %s needs quotes", f.open[len(f.open)-1].bracket,
+		if f.found(line, at, "quote it: "+InSingleQuotes(value), "an expression inside %c %s needs quotes", f.open[len(f.open)-1].bracket,
 			closingOf(f.open[len(f.open)-1].bracket)) {
-			m.quoteValue(line, at, at+len(value), value)
+			f.quoteValue(line, at, at+len(value), value)
 			return at + 2 + len(strings.ReplaceAll(value, "'", "''"))
 		}
 		return at + len(value)
 	}
 	if strings.IndexByte("@`%*", text[at]) >= 0 {
 		value := strings.TrimSpace(text[at : at+strings.IndexAny(text[at:]+",", ",]}")])
-		if m.noValue(line, at, value) {
-			m.quoteValue(line, at, at+len(value), value)
+		if f.badStart(line, at, value) {
+			f.quoteValue(line, at, at+len(value), value)
 			return at + len(value) + 2
 		}
 	}
