@@ -197,7 +197,7 @@ func ParseSpan(text string) (d Duration, err error) {
 var errSpan = errors.New("want a duration such as 10m, 3d or PT10M")
 
 // durationError explains why a duration could not be parsed.
-type durationError struct{ key, message, suggestion string }
+type durationError struct{ message, suggestion string }
 
 func durationKeys() []string { return []string{"days", "hours", "minutes", "seconds", "milliseconds"} }
 
@@ -210,22 +210,22 @@ func readDuration(v any) (Duration, *durationError) {
 	default:
 		if n, ok := wholeNumber(v); ok {
 			return Duration{}, &durationError{
-				"", fmt.Sprintf("%d is not a duration: a unit is missing", n),
+				fmt.Sprintf("%d is not a duration: a unit is missing", n),
 				fmt.Sprintf("for seconds, write: PT%dS", max(n, 0)),
 			}
 		}
-		return Duration{}, &durationError{"", "this is not a duration", "write it as PT5S or {seconds: 5}"}
+		return Duration{}, &durationError{"this is not a duration", "write it as PT5S or {seconds: 5}"}
 	}
 }
 
 func durationOfMap(m map[string]any) (Duration, *durationError) {
 	if len(m) == 0 {
-		return Duration{}, &durationError{"", "the duration is empty", "write it as {seconds: 5}"}
+		return Duration{}, &durationError{"the duration is empty", "write it as {seconds: 5}"}
 	}
 	known := durationKeys()
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(known, key) {
-			return Duration{}, &durationError{key, "unknown key " + yaml.Quote(key) + " in a duration", didYouMean(key, known)}
+			return Duration{}, &durationError{"unknown key " + yaml.Quote(key) + " in a duration", didYouMean(key, known)}
 		}
 	}
 	var total amounts
@@ -237,9 +237,9 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 		n, ok := rational(value)
 		switch {
 		case !ok:
-			return Duration{}, &durationError{key, key + " is not a whole number", wholeParts(key, value)}
+			return Duration{}, &durationError{key + " is not a whole number", wholeParts(key, value)}
 		case n.Sign() < 0:
-			return Duration{}, &durationError{key, key + " is negative", "a duration cannot lead into the past"}
+			return Duration{}, &durationError{key + " is negative", "a duration cannot lead into the past"}
 		}
 		switch key {
 		case "days":
@@ -294,7 +294,7 @@ var (
 func durationOfText(s string) (Duration, *durationError) {
 	const longest = 200
 	if len(s) > longest {
-		return Duration{}, &durationError{"", yaml.Quote(s) + " is not a duration", ""}
+		return Duration{}, &durationError{yaml.Quote(s) + " is not a duration", ""}
 	}
 	if d, ok := plainISO(s); ok {
 		return d, nil
@@ -311,13 +311,13 @@ func durationOfText(s string) (Duration, *durationError) {
 		return Duration{Until: t}, nil
 	}
 	if strings.HasPrefix(strings.TrimSpace(s), "-") || strings.Contains(s, "P-") {
-		return Duration{}, &durationError{"", yaml.Quote(s) + " is negative", "a duration cannot lead into the past"}
+		return Duration{}, &durationError{yaml.Quote(s) + " is negative", "a duration cannot lead into the past"}
 	}
 	suggestion := "write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day)"
 	if fixed := suggestDuration(s); fixed != "" {
 		suggestion = "write it as " + fixed
 	}
-	return Duration{}, &durationError{"", yaml.Quote(s) + " is not an ISO 8601 duration", suggestion}
+	return Duration{}, &durationError{yaml.Quote(s) + " is not an ISO 8601 duration", suggestion}
 }
 
 // plainISO parses the most common durations: integers of few digits.

@@ -232,11 +232,10 @@ func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
 	if !ok {
 		return nil
 	}
-	_, mixed := interpolation(src)
+	rewritten, mixed := interpolation(src)
 	switch {
 	case whole(src).is, strings.HasPrefix(src, "${") && !yaml.HasClosingBrace(src), mixed && p.loose:
 	case mixed:
-		rewritten, _ := interpolation(src)
 		p.Mistake(n.Pos, "write it as '${ "+excerpt.Of(rewritten, 200)+" }', or as a template: https://host/{name}",
 			"%s: the ${ } inside longer text is not evaluated", what)
 		return expr.Literal(src)
