@@ -337,10 +337,14 @@ func (r *Recorder) mocks() []*recordedMock {
 	for _, key := range order {
 		group := groups[key]
 		slices.SortStableFunc(group, func(a, b *recordedMock) int {
-			if a.matchBody != b.matchBody {
-				return map[bool]int{true: -1, false: 1}[a.matchBody]
+			switch {
+			case a.matchBody == b.matchBody:
+				return cmp.Compare(len(jsonText(b.body)), len(jsonText(a.body)))
+			case a.matchBody:
+				return -1
+			default:
+				return 1
 			}
-			return cmp.Compare(len(jsonText(b.body)), len(jsonText(a.body)))
 		})
 		group[len(group)-1].matchBody = false
 		out = append(out, group...)
