@@ -178,16 +178,16 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 
 // simulateOrRun runs the workflow in the simulator, or on a real Redis.
 func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	if r.redis != "" {
+	switch {
+	case r.redis != "":
 		return r.onRedis(ctx, cfg)
-	}
-	if r.tui {
+	case r.tui:
 		return r.played(ctx, cfg)
-	}
-	if r.record == "" && r.reported == nil {
+	case r.record == "" && r.reported == nil:
 		return sim.Run(ctx, cfg)
+	default:
+		return r.recorded(ctx, cfg)
 	}
-	return r.recorded(ctx, cfg)
 }
 
 // config reads the files that the flags name.

@@ -281,16 +281,12 @@ const (
 func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	o := f.Orders
 	left, right := sideLines(o.Sides[0]), sideLines(o.Sides[1])
-	heads := [2]string{}
-	for i, side := range o.Sides {
-		heads[i] = sideHead(side)
-	}
 	bar := s.sh.Glyph(" │ ", " | ")
 	row := func(a, b string) {
 		a = runewidth.Truncate(cli.Printable(got.redact(a)), sideWidth, "~")
 		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(cli.Printable(got.redact(b)), sideWidth, "~"), " "))
 	}
-	row(heads[0], heads[1])
+	row(sideHead(o.Sides[0]), sideHead(o.Sides[1]))
 	from := max(min(firstMark(o.Sides[0]), firstMark(o.Sides[1]))-sideBefore, 0)
 	if from > 0 {
 		row("…", "…")
@@ -305,8 +301,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 
 // sideHead describes how many times a run was seen, and with which faults.
 func sideHead(side search.Side) string {
-	runs := history.Count(side.Runs, "run")
-	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)
+	head := fmt.Sprintf("%s, seed %d", history.Count(side.Runs, "run"), side.Scenario.Seed)
 	if len(side.Scenario.Faults) > 0 {
 		head += ", " + faultCount(len(side.Scenario.Faults))
 	}
@@ -321,12 +316,7 @@ func at(lines []string, i int) string {
 }
 
 func firstMark(side search.Side) int {
-	for i, step := range side.Steps {
-		if step.Marked {
-			return i
-		}
-	}
-	return 0
+	return max(0, slices.IndexFunc(side.Steps, func(step search.Step) bool { return step.Marked }))
 }
 
 func sideLines(side search.Side) []string {

@@ -316,6 +316,5 @@ func (tl *timeline) reached(r *sim.Reached) {
 
 // fault prints an injected fault.
 func (tl *timeline) fault(s *sim.InjectedFault) {
-	e := event.Event{Time: s.At}
-	tl.line(e, "", "!", cli.Red, faultText(s))
+	tl.line(event.Event{Time: s.At}, "", "!", cli.Red, faultText(s))
 }
