@@ -13,14 +13,15 @@ import (
 
 // combiner schedules the events of concurrent calls together: while one batch is on its way to the
 // ledger, the next one fills up. With 32 callers it makes Schedule twice as fast, see
-// BenchmarkSchedule; a single caller does not wait for others.
+// BenchmarkSchedule; a single caller does not wait for others. A second batch on its way would make
+// both smaller.
 type combiner struct {
 	api     *scheduler.API
 	timeout time.Duration // of a batch
 
 	mu      sync.Mutex
 	waiting []*waiter
-	batches int // on their way
+	running bool // a batch is on its way
 }
 
 // waiter is a call that waits for its outcome.
@@ -34,14 +35,11 @@ type waiter struct {
 // schedule schedules one event. When ctx ends it returns, after the batch that it is running itself,
 // if any; the event may be stored nevertheless.
 func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (schedule.Outcome, error) {
-	const most = 2 // concurrent batches: with more, each would be smaller
 	w := &waiter{request: request, done: make(chan struct{})}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, w)
-	begin := c.batches < most
-	if begin {
-		c.batches++
-	}
+	begin := !c.running
+	c.running = true
 	c.mu.Unlock()
 	if begin {
 		c.begin(context.WithoutCancel(ctx))
@@ -55,15 +53,10 @@ func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (sch
 }
 
 // begin schedules batches until no call is waiting. The caller runs the first one, which has its own
-// event unless another caller has taken it: handing it to another goroutine would cost a single
-// caller a quarter of its time.
+// event: handing it to another goroutine would cost a single caller a quarter of its time.
 func (c *combiner) begin(ctx context.Context) {
-	batch := c.take()
-	if len(batch) == 0 {
-		return
-	}
-	c.do(ctx, batch)
-	if batch = c.take(); len(batch) > 0 {
+	c.do(ctx, c.take())
+	if batch := c.take(); len(batch) > 0 {
 		go c.run(ctx, batch)
 	}
 }
@@ -75,7 +68,7 @@ func (c *combiner) run(ctx context.Context, batch []*waiter) {
 	}
 }
 
-// take returns the next batch. If there is none, it counts the caller as finished.
+// take returns the next batch. If there is none, the next call begins one.
 func (c *combiner) take() []*waiter {
 	const most = 128
 	c.mu.Lock()
@@ -86,9 +79,7 @@ func (c *combiner) take() []*waiter {
 		n++
 	}
 	batch := c.waiting[:n:n]
-	if c.waiting = c.waiting[n:]; n == 0 {
-		c.batches--
-	}
+	c.waiting, c.running = c.waiting[n:], n > 0
 	return batch
 }
 
