@@ -189,9 +189,11 @@ func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			result.Busiest, err = sim.Busiest(ctx, e.Store, cfg.Definition, cfg.Tenant, cfg.ID)
 			return result, err
 		}
-		if _ = cli.Pause(ctx, watchEvery); ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			result.Stop = sim.Interrupt
 			return result, nil
+		case <-time.After(watchEvery):
 		}
 	}
 }
