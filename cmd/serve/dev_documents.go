@@ -68,8 +68,9 @@ func (d *documents) look(ctx context.Context) {
 // signature returns a string that changes when a file that may be a document changes.
 func (d *documents) signature() string {
 	var b strings.Builder
-	b.WriteString("at\n")                                                                                         // differs from the initial signature
-	files, _, _ := cli.FilesOf(d.folder, func(path string) (bool, error) { return cli.MayBeDocument(path), nil }) // look reports the error
+	b.WriteString("at\n") // differs from the initial signature
+	// An error is reported by look.
+	files, _, _ := cli.FilesOf(d.folder, func(path string) (bool, error) { return cli.MayBeDocument(path), nil })
 	for _, path := range files {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			fmt.Fprintln(&b, path, info.Size(), info.ModTime().UnixNano())
