@@ -4,7 +4,7 @@ package doctor
 
 import (
 	"context"
-	"net/url"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -52,15 +52,23 @@ type diagnosis struct {
 // redisCLI returns what suggested redis-cli commands need in order to connect to the Redis that was
 // examined; "" if nothing is missing.
 func (d *diagnosis) redisCLI() string {
-	u, err := url.Parse(d.Redis)
-	suggested := slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Remedy, "redis-cli ") })
-	switch {
-	case !suggested || err == nil && u.Scheme == "redis" && u.User == nil && (u.Host == "127.0.0.1:6379" || u.Host == "localhost:6379"):
+	if !slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Remedy, "redis-cli ") }) {
 		return ""
-	case strings.Contains(d.Redis, "-cluster://"):
-		return "suggested redis-cli commands also need -c, and -u with the URL of a node (redis://host:port); repeat CONFIG on each node"
-	case strings.Contains(d.Redis, "-sentinel://"):
-		return "suggested redis-cli commands also need -u with the URL of the master (redis://host:port)"
+	}
+	scheme, host, found := strings.Cut(d.Redis, "://")
+	if !found {
+		scheme, host = "redis", d.Redis
+	}
+	kind, isCluster := strings.CutSuffix(scheme, "-cluster")
+	kind, isSentinel := strings.CutSuffix(kind, "-sentinel")
+	host, _, _ = strings.Cut(host, "/")
+	switch {
+	case isCluster:
+		return fmt.Sprintf("suggested redis-cli commands also need -c, and -u with the URL of a node (%s://host:port); repeat CONFIG on each node", kind)
+	case isSentinel:
+		return fmt.Sprintf("suggested redis-cli commands also need -u with the URL of the master (%s://host:port)", kind)
+	case kind == "redis" && (host == "127.0.0.1:6379" || host == "localhost:6379"):
+		return ""
 	default:
 		return "suggested redis-cli commands also need -u with the URL of this Redis"
 	}

@@ -190,7 +190,7 @@ func placeOf(l stream.DeadLetter) string {
 	return l.Tenant
 }
 
-// each calls yield with the matching dead letters of a stream until that returns false. In a
+// each calls yield with the matching dead letters of a stream until yield returns false. In a
 // stream of the other key scheme it reads about as many entries as given.
 func (f *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q stream.DeadLetterQuery, entries int, yield func(stream.DeadLetter) bool) error {
 	for q.Count = 200; ; {

@@ -27,8 +27,8 @@ type clustered struct {
 	defs   map[string]*dsl.Definition // by tenant
 }
 
-// clusteredOn runs the services in this process, for all tenants. Whoever loses something waits for
-// one lease until it is claimed, or restored by the sweep.
+// clusteredOn runs the services in this process, for all tenants. What a failover loses is claimed or
+// restored after about one lease.
 func clusteredOn(t *testing.T, address string, replicas int, lease time.Duration) *clustered {
 	t.Helper()
 	wire.Silence()
