@@ -72,7 +72,10 @@ func FlagMisuse(c *cobra.Command, err error) error {
 		name := unknown.GetSpecifiedName()
 		text = "unknown flag --" + name + DidYouMean(name, flagNames(c), "--")
 	case errors.As(err, &bare):
-		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
+		_, usage := pflag.UnquoteUsage(bare.GetFlag())
+		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, usage)
+	case errors.As(err, &bad) && bad.GetFlag().Value.Type() == "duration":
+		text = fmt.Sprintf("--%s %q: want a duration such as 30s or 1m30s", bad.GetFlag().Name, bad.GetValue())
 	case errors.As(err, &bad) && errors.As(bad, new(*strconv.NumError)):
 		text = fmt.Sprintf("--%s %q: want an integer", bad.GetFlag().Name, bad.GetValue())
 	case errors.As(err, &bad):

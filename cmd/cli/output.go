@@ -86,8 +86,9 @@ func LimitFlag(c *cobra.Command, at *int, usual int, usage string) {
 	c.Flags().Var((*limit)(at), "limit", usage)
 }
 
-// OneOf joins words for a message: "a, b or c".
+// OneOf joins words for a message: "a, b or c". Empty words are left out.
 func OneOf(words []string) string {
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
 	last := len(words) - 1
 	if last < 1 {
 		return strings.Join(words, "")
