@@ -222,7 +222,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead, Cluster: opts.Cluster})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead, Cluster: opts.Cluster, Embedded: opts.Embedded})
 	e := &Engine{Store: st, opts: opts, tenantSet: delivery.NewTenantSet(opts.Tenants...)}
 	if !opts.Discover {
 		e.tenantSet.Fix()
@@ -326,7 +326,7 @@ func (e *Engine) addTimers() error {
 	for _, consumer := range e.consumers("timer", e.opts.Timers) {
 		opts := timer.Options{
 			Options: e.reading("timer", e.opts.Timer, consumer),
-			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch, Embedded: e.opts.Embedded,
+			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
 		opts.Isolation = isolation
 		t, err := timer.New(e.Store, opts)

@@ -12,7 +12,7 @@ import (
 // even if nothing else is left to do.
 func TestJumpPastTheStart(t *testing.T) {
 	t.Parallel()
-	withstands(t, 58476, `
+	withstands(t, 10629, `
   - a: {set: {x: 1}}
   - b: {set: {x: '${ .x + 1 }'}}
   - w1: {wait: {hours: 1}}
@@ -21,10 +21,9 @@ func TestJumpPastTheStart(t *testing.T) {
   - w2: {wait: {hours: 1}}
   - e: {set: {x: '${ .x + 1 }'}}
 `,
-		sim.Fault{Kind: sim.StopRequested, Service: "worker-sim-0", Command: 10, Amount: time.Millisecond},
-		sim.Fault{Kind: sim.Delay, Service: "timer-sim-1", Command: 8, Amount: 72557 * time.Millisecond},
-		sim.Fault{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 14, Amount: 45 * time.Second},
-		sim.Fault{Kind: sim.Clock, Service: "timer-sim-1", Command: 9, Amount: 10 * time.Second},
+		sim.Fault{Kind: sim.StopRequested, Service: "timer-sim-1", Command: 4, Amount: time.Millisecond},
+		sim.Fault{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 2, Amount: 47 * time.Second},
+		sim.Fault{Kind: sim.Clock, Service: "timer-sim-1", Command: 6, Amount: 61 * time.Second},
 	)
 }
 

@@ -137,7 +137,7 @@ func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
 // Numbers of keys and arguments of a batch.
 const (
 	tenantKeys     = 9
-	batchArguments = 7
+	batchArguments = 8
 
 	transitionArguments = 29 // usual number, besides its events
 )
@@ -328,7 +328,8 @@ func (b *commitBatch) list() []any {
 	for i := range b.keys {
 		all = append(all, &b.keys[i])
 	}
-	all = append(all, &b.group, &b.consumer, &b.tenant, &b.answered.First, &b.answered.Last, PendingCount(len(b.names)), len(b.deadLetter))
+	all = append(all, &b.group, &b.consumer, &b.tenant, &b.answered.First, &b.answered.Last, PendingCount(len(b.names)),
+		!b.store.rdb.Embedded, len(b.deadLetter))
 	return append(append(all, b.deadLetter...), b.args...)
 }
 

@@ -37,7 +37,7 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if err := s.AddTenant(ctx, e.Tenant); err != nil {
 		return err
 	}
-	const keys, own, each = 3, 7, 40 // of the execution, and room for those of the event
+	const keys, own, each = 3, 7, 41 // of the execution, and room for those of the event
 	labels, first := event.LabelsOf(e.Data), 8
 	if len(labels) > 0 {
 		first += 2
@@ -48,7 +48,7 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	l.Add(h.Stream, key, h.Open)
 	l.List = append(l.List, e.Time.UnixMilli())
 	l.Add(e.Execution)
-	l.List = append(l.List, first, "status", "pending", "version", "0", "workflow")
+	l.List = append(l.List, !s.rdb.Embedded, first, "status", "pending", "version", "0", "workflow")
 	l.Add(e.Workflow)
 	l.List = append(l.List, "created")
 	l.Add(e.Time.UTC().Format(time.RFC3339Nano))

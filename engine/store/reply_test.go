@@ -68,6 +68,48 @@ func (w *environment) wantReplies(t *testing.T, want ...string) {
 }
 
 var answers = []check{
+	{"each event is read by the one service that handles it", func(t *testing.T, w *environment) {
+		if w.mini != nil {
+			t.Skip("miniredis has no XGROUP SETID")
+		}
+		handled := func(by string) (m store.Message) { // the last entry
+			t.Helper()
+			m = w.read(t, by, "c")
+			for _, g := range w.stream(t).Groups {
+				if want := map[bool]int64{true: 1}[g.Name == by]; g.Pending != want || g.Lag != 0 {
+					t.Errorf("after %s the group %s has %d pending entries and lags by %d, want %d and 0", m.Event.Type, g.Name, g.Pending, g.Lag, want)
+				}
+			}
+			return m
+		}
+		must(t, w.Start(t.Context(), historyEvent("s", event.ExecutionStarted)))
+		m := handled(store.WorkerGroup)
+		w.commit(t, step(0, &m), store.Committed)
+		m = handled(store.ExecutorGroup)
+		wantAnswered(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{answer(m)}))
+		m = handled(store.WorkerGroup)
+		c := step(1, &m)
+		c.Publish[0].Type = event.TimerScheduled
+		w.commit(t, c, store.Committed)
+		m = handled(store.TimerGroup)
+		mine(t, true)(schedule(t, w.Store, m, timer(0)))
+		w.fireAll(t)
+		m = handled(store.WorkerGroup)
+
+		// Beyond an event that a service handles, or may handle, its group skips nothing.
+		c = step(2, &m)
+		for _, typ := range []event.Type{event.TimerScheduled, event.LifecyclePrefix + "task.started", "com.example.paid", event.WorkflowCompleted} {
+			e := c.Publish[0]
+			e.ID, e.Type = string(typ), typ
+			c.Publish = append(c.Publish, e)
+		}
+		w.commit(t, c, store.Committed) // a request, a timer, a start of a task, another event, an end
+		for _, g := range w.stream(t).Groups {
+			if want := map[string]int64{store.WorkerGroup: 2, store.ExecutorGroup: 5, store.TimerGroup: 4}[g.Name]; g.Lag != want {
+				t.Errorf("the group %s lags by %d, want %d", g.Name, g.Lag, want)
+			}
+		}
+	}},
 	{"messages are answered together, in order", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 3)
 		wantAnswered(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))

@@ -39,6 +39,9 @@ type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant, as they always do on a Redis Cluster
 	Secrets map[string]any // sealed in everything that is written
 
+	// Embedded: Redis runs inside this process, where reading an event costs less than skipping it.
+	Embedded bool
+
 	// Memory holds reusable buffers; nil: the Store's own.
 	Memory *wire.Memory
 
@@ -49,8 +52,10 @@ type Options struct {
 
 // New returns a Store on an open client.
 func New(rdb wire.Redis, opts Options) *Store {
+	client := wire.NewClient(rdb, opts.Memory)
+	client.Embedded = opts.Embedded
 	return &Store{
-		Codec: Codec{NewSealer(opts.Secrets)}, rdb: wire.NewClient(rdb, opts.Memory),
+		Codec: Codec{NewSealer(opts.Secrets)}, rdb: client,
 		keys: Keys{cluster: opts.Cluster || wire.Clustered(rdb)}, block: cmp.Or(opts.Block, longestBlock),
 	}
 }

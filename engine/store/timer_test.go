@@ -286,6 +286,7 @@ var firings = []check{
 		}
 		must(t, stream.New(st).Groups(t.Context(), tenant))
 		must(t, st.Start(t.Context(), historyEvent("s", event.ExecutionStarted)))
+		must(t, st.Publish(t.Context(), historyEvent("t", event.TimerScheduled)))
 		msgs, _, err := stream.New(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 		must(t, err)
 		mine(t, true)(schedule(t, st, msgs[0], timer(0)))

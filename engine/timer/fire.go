@@ -83,9 +83,6 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 	if len(look.Due) == 0 {
 		return look, nil
 	}
-	if !s.opts.Embedded {
-		look.Group = s.opts.Group
-	}
 	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: look.Now})
 	fired, after, err := s.timers.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
 	if err == nil && fired == len(look.Due) {

@@ -35,7 +35,6 @@ type Options struct {
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // a blocking read ends this long before a timer is due; a short one then ends on time
 	Watch     *Watch        // shared by the services of a process; nil: this service is the only one
-	Embedded  bool          // Redis runs inside this process: reading the events of fired timers costs less than skipping them
 }
 
 // Defaults are the options of an ordinary deployment.

@@ -28,7 +28,7 @@ func scriptBugs() []scriptBug {
 			},
 		},
 		{name: "the version is not checked", changes: []string{"commit function commit if 3", "false"}},
-		{name: "a decision follows a lost one", on: parallelLoops, changes: []string{"commit if 37", "false"}},
+		{name: "a decision follows a lost one", on: parallelLoops, changes: []string{"commit if 38", "false"}},
 		{name: "the owner of a message is not checked", changes: []string{
 			"commit function commit if 1", "false", "commit function commit if 3", "false",
 			"reply if 2", "true", "retry if 1", "false", "acknowledge if 1", "false", "dead_letter if 1", "false",
@@ -54,7 +54,7 @@ func scriptBugs() []scriptBug {
 		}},
 		{name: "a timer is set for an ended execution", on: "a child is cancelled before", changes: []string{"set_timers table 1", "{}"}},
 		{name: "a fired timer is not removed", on: "timers are set while", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
-		{name: "unread entries are skipped", on: "timers are set while", changes: []string{"unread if 3", "true"}},
+		{name: "unread entries are skipped", on: "timers are set while", changes: []string{"skip if 1", "true", "skip if 3", "true"}},
 		{name: "a result is committed for another owner's message", on: "an execution is suspended while", changes: []string{"reply if 2", "true"}},
 		{name: "the first event is published twice", on: "timers are set while", changes: []string{"commit function publish add_event 2", "(@ and @)"}},
 		{name: "an answered request stays pending", on: "a call longer", changes: []string{"reply XACK 1", ""}},

@@ -20,8 +20,9 @@
 -- ARGV[4]   lowest entry id of the messages that are answered, '' for none
 -- ARGV[5]   highest entry id of these messages
 -- ARGV[6]   maximum number of pending entries to examine
--- ARGV[7]   n, the number of arguments for the dead letter of the first transition's message, or 0
--- ARGV[8…]  n field names and values of the dead letter, then the transitions
+-- ARGV[7]   '1' if groups skip events that their services ignore
+-- ARGV[8]   n, the number of arguments for the dead letter of the first transition's message, or 0
+-- ARGV[9…]  n field names and values of the dead letter, then the transitions
 --
 -- A transition consists of the arguments that are read into a table below, field names and values
 -- of the execution, the events of the history, the events to publish, the timers to cancel, each as
@@ -42,8 +43,8 @@ local keys, args = KEYS, ARGV -- locals are faster than globals
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local timer_keys, forgotten, inputs = keys[7], keys[8], keys[9]
 local group, consumer, tenant, limit = args[1], args[2], args[3], tonumber(args[6])
-local dead_letter = tonumber(args[7])
-local acks, lost, types = {}, {}, {}
+local dead_letter = tonumber(args[8])
+local acks, lost, types, groups = {}, {}, {}, args[7] ~= '1' and {} or nil
 
 local found_all = args[4] == '' or find_mine(stream, group, consumer, args[4], args[5], limit) < limit
 types[stream] = next(mine) and 'stream' -- has pending entries
@@ -95,17 +96,21 @@ local function append(t)
 end
 
 local function publish(t, places, at)
+  if t.publish > 0 then groups = groups or skippers(stream) end
   for _ = 1, t.publish do
-    local done
+    local done, place
     if args[at] == 'history' then
       local last = at + 2 + args[at + 2]
-      done = add_event(stream, '*', tenant, places[tonumber(args[at + 1])], at + 3, last)
+      place = places[tonumber(args[at + 1])]
+      done = add_event(stream, '*', tenant, place, at + 3, last)
       at = last + 1
     else
-      done = add_event(stream, '*', tenant, at)
+      place = at
+      done = add_event(stream, '*', tenant, place)
       at = after_event(at)
     end
     if done['err'] then error(done['err'], 0) end
+    appended(groups, done, type_of(place))
   end
   return at
 end
@@ -169,6 +174,7 @@ local function deliver_parked(t)
         local done = redis.pcall('XADD', stream, '*', 'id', id .. '/parked/' .. t.version, 'source', '/flunq/worker', 'specversion', '1.0',
           'type', 'io.flunq.timer.fired', 'time', time, 'tenantid', tenant, 'executionid', t.id, 'data', data)
         if done['err'] then return end -- they stay parked
+        appended(groups or {}, done, 'io.flunq.timer.fired')
         redis.call('ZREM', timers, member)
         settle(timer_keys, forgotten, identity, member)
       end
@@ -240,7 +246,7 @@ if dead_letter > 0 then
   local wrong = wrong_type(keys[#keys], 'stream')
   if wrong then return {wrong} end
 end
-local out, at, key = {}, 8 + dead_letter, 10
+local out, at, key = {}, 9 + dead_letter, 10
 while at <= #args do
   local t = read(at, key)
   local outcome = lost[t.execution] and 1 or commit(t)
@@ -248,6 +254,7 @@ while at <= #args do
   out[#out + 1] = outcome
   at, key = at + t.length, t.listeners + t.join + t.leave + (t.index and 1 or 0)
 end
-if dead_letter > 0 and out[1] == 0 then redis.call('XADD', keys[#keys], '*', unpack(args, 8, 7 + dead_letter)) end
+if dead_letter > 0 and out[1] == 0 then redis.call('XADD', keys[#keys], '*', unpack(args, 9, 8 + dead_letter)) end
+if groups then skip(stream, groups) end
 if #acks > 0 then redis.call('XACK', stream, group, unpack(acks)) end
 return out

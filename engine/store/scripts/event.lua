@@ -16,3 +16,11 @@ end
 local function after_event(at)
   return at + 1 + (ARGV[at] == '' and 8 or ARGV[at])
 end
+
+-- type_of returns the type of the event at a position.
+local function type_of(at)
+  if ARGV[at] == '' then return ARGV[at + 3] end
+  for i = at + 1, at + ARGV[at], 2 do
+    if ARGV[i] == 'type' then return ARGV[i + 1] end
+  end
+end

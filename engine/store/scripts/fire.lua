@@ -8,7 +8,7 @@
 -- ARGV[1]   time of the events
 -- ARGV[2]   Unix time in microseconds when the last of the timers is due
 -- ARGV[3]   n, the number of timers
--- ARGV[4]   group that ignores TimerFired, or ''
+-- ARGV[4]   '1' if groups skip events that their services ignore
 -- ARGV[5…]  the tenant of each stream; the n members; then for each timer either
 --             number of its stream, event id, workflow, execution, task, data: publishes TimerFired
 --             or minus the number of its stream, identity or '', number of field names and values,
@@ -16,12 +16,12 @@
 --
 -- Returns the number of fired timers, and the first error or ''.
 
-local timers, told, n, group = KEYS[1], ARGV[1], tonumber(ARGV[3]), ARGV[4]
+local timers, told, n = KEYS[1], ARGV[1], tonumber(ARGV[3])
 local time = redis.call('TIME')
 if tonumber(time[1]) * 1000000 + tonumber(time[2]) < tonumber(ARGV[2]) then return {0, ''} end
-local first, positions = #KEYS + 2, {}
+local first, groups = #KEYS + 2, {} -- groups of each stream
 for i = 4, #KEYS do
-  if group ~= '' then positions[i - 3] = position(KEYS[i], group) end
+  groups[i - 3] = ARGV[4] == '1' and skippers(KEYS[i]) or {}
 end
 local there = redis.call('ZMSCORE', timers, unpack(ARGV, first, first + n - 1))
 local at, fired, noted, wrong = first + n, {}, {}, ''
@@ -37,7 +37,6 @@ for i = 1, n do
     else
       identity = ARGV[at + 1]
       entry = redis.pcall('XADD', KEYS[3 - stream], '*', unpack(ARGV, at + 3, last))
-      positions[-stream] = nil
     end
     local member = ARGV[first + i - 1]
     if type(entry) == 'table' and entry['err'] then
@@ -45,16 +44,12 @@ for i = 1, n do
     else
       fired[#fired + 1] = member
       if identity and identity ~= '' then noted[#noted + 1] = {identity, member} end
-      local found = positions[stream]
-      if found then found.last, found.more = entry, found.more + 1 end
+      appended(groups[math.abs(stream)], entry, stream > 0 and 'io.flunq.timer.fired')
     end
   end
   at = last + 1
 end
 if #fired > 0 then redis.call('ZREM', timers, unpack(fired)) end
-for i = 4, #KEYS do
-  local found = positions[i - 3]
-  if found and found.last then advance(KEYS[i], group, found) end
-end
+for i = 4, #KEYS do skip(KEYS[i], groups[i - 3]) end
 for i = 1, #noted do settle(KEYS[2], KEYS[3], noted[i][1], noted[i][2]) end
 return {#fired, wrong}

@@ -8,7 +8,8 @@
 -- ARGV[4]   lowest entry id of the messages
 -- ARGV[5]   highest entry id of the messages
 -- ARGV[6]   maximum number of pending entries to examine
--- ARGV[7…]  for each answer the entry id of its message, and the event as in event.lua
+-- ARGV[7]   '1' if groups skip events that their services ignore
+-- ARGV[8…]  for each answer the entry id of its message, and the event as in event.lua
 --
 -- Returns the first error or '', and for each answer the entry id of its event, or 0 if it was not
 -- written.
@@ -17,7 +18,8 @@ local stream = KEYS[1]
 local group, consumer, tenant, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[6])
 
 local found_all = find_mine(stream, group, consumer, ARGV[4], ARGV[5], limit) < limit
-local at, wrong, out, acks = 7, '', {''}, {}
+local at, wrong, out, acks = 8, '', {''}, {}
+local groups = ARGV[7] == '1' and skippers(stream) or {}
 while at <= #ARGV do
   local id, given = ARGV[at], 0
   if wrong == '' and not mine[id] and not found_all then find_mine(stream, group, consumer, id, id, 1) end
@@ -27,11 +29,13 @@ while at <= #ARGV do
       wrong = entry['err']
     else
       given, acks[#acks + 1], mine[id] = entry, id, nil
+      appended(groups, entry, type_of(at + 1))
     end
   end
   out[#out + 1] = given
   at = after_event(at + 1)
 end
+skip(stream, groups)
 if #acks > 0 then redis.call('XACK', stream, group, unpack(acks)) end
 out[1] = wrong
 return out

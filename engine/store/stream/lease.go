@@ -327,9 +327,9 @@ func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) er
 	for _, a := range answers {
 		answered.Add(a.Message.ID)
 	}
-	const own, each = 6, 10 // arguments
+	const own, each = 7, 10 // arguments
 	args := make([]any, 0, own+each*len(answers))
-	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(answers)))
+	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(answers)), !s.rdb.Embedded)
 	for _, a := range answers {
 		args = s.store.AppendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
 	}

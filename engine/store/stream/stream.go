@@ -31,7 +31,7 @@ func New(s *store.Store) Streams { return Streams{store: s, rdb: s.Redis(), keys
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	replyScript       = scripts.New("mine", "event", "reply")
+	replyScript       = scripts.New("mine", "event", "skip", "reply")
 	acknowledgeScript = scripts.New("owns", "acknowledge")
 	claimScript       = scripts.New("even_if_full", "claim")
 	renewScript       = scripts.New("renew")

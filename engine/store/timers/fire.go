@@ -41,10 +41,6 @@ type Look struct {
 	// another program has given them a score before their fire_at. Their scores here are the
 	// correct ones, for CorrectScores.
 	Misplaced []redis.Z
-
-	// Group, if the caller sets it, is the group of the service that fires the timers. It does
-	// not handle their events, so its position moves past them if it has read all earlier ones.
-	Group string
 }
 
 // Due returns up to limit timers that are due by Redis' clock, those that have been due longest first,
@@ -271,7 +267,7 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, list := ts.fireCall(tenant, seen.Group, seen.Due, dueMicros)
+	keys, list := ts.fireCall(tenant, seen.Due, dueMicros)
 	for known := false; ; known = true {
 		trip := ts.rdb.Trip()
 		defer trip.End() // at most two trips
@@ -295,7 +291,7 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 
 // fire fires timers. from returns the microsecond from which each may fire.
 func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
-	keys, list := ts.fireCall(tenant, "", due, from)
+	keys, list := ts.fireCall(tenant, due, from)
 	return firedOf(ts.rdb.Call(ctx, fireScript, keys, list))
 }
 
@@ -314,7 +310,7 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 
 // fireCall returns the number of keys, and the keys and arguments, of a fireScript call for timers
 // that may fire from the microsecond that from returns.
-func (ts Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
+func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys int, list []any) {
 	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
 	f := &fireArgs{store: ts.store, streams: map[string]int{}}
 	f.List, f.Texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
@@ -341,8 +337,7 @@ func (ts Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64
 		at = due[0].Now.Format(time.RFC3339Nano)
 	}
 	f.Add(at)
-	f.List = append(f.List, latest, len(due))
-	f.Add(group)
+	f.List = append(f.List, latest, len(due), !ts.rdb.Embedded)
 	for i := range f.to {
 		f.List = append(f.List, &f.to[i].tenant)
 	}

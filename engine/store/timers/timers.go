@@ -33,7 +33,7 @@ func New(s *store.Store) Timers { return Timers{store: s, rdb: s.Redis(), keys: 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
 	setTimersScript   = scripts.New("mine", "moved", "timer_keys", "set_timers")
-	fireScript        = scripts.New("timer_keys", "unread", "fire")
+	fireScript        = scripts.New("timer_keys", "skip", "fire")
 	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "append_entry", "cancel_timer")
 	moveTimerScript   = scripts.New("even_if_full", "announce_first", "append_entry", "move_timer")
 	restoreScript     = scripts.New("even_if_full", "announce_first", "append_entry", "restore")

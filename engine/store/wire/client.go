@@ -72,6 +72,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Client is a client of Redis that reuses pipelines, argument lists and buffers.
 type Client struct {
 	Redis
+	Embedded bool // Redis runs inside this process, see store.Options
 
 	memory    *Memory
 	pipelines pipelines
