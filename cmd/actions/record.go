@@ -88,7 +88,7 @@ func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.D
 	if x.Definition == "" {
 		return nil, nil //nolint:nilnil // it is unknown
 	}
-	text, err := registry.New(st).DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is unknown
 	}

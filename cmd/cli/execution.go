@@ -145,7 +145,7 @@ func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, er
 	if x.Definition == "" {
 		return Document{}, nil
 	}
-	text, err := registry.New(r.Store).DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	text, err := registry.New(r.Store).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
 		return Document{}, nil
 	}

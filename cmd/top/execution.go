@@ -201,7 +201,7 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	if doc := d.known[key]; doc != nil {
 		return doc, nil
 	}
-	text, err := registry.New(st).DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is unknown
 	}

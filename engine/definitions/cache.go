@@ -70,7 +70,7 @@ func (c *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decid
 	if env := c.Known(hash); env != nil {
 		return env, nil
 	}
-	text, err := registry.New(c.store).DefinitionBySHA(ctx, tenant, workflow, hash)
+	text, err := registry.New(c.store).DefinitionByHash(ctx, tenant, workflow, hash)
 	if err != nil {
 		return nil, err
 	}

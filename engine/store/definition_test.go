@@ -27,7 +27,7 @@ var definitions = []check{
 			if err != nil || text != c.want {
 				t.Errorf("version %q: %q, %v, want %q", c.ask, text, err, c.want)
 			}
-			if again, err := registry.New(w.Store).DefinitionBySHA(ctx, tenant, "ns.wf", hash); err != nil || again != text {
+			if again, err := registry.New(w.Store).DefinitionByHash(ctx, tenant, "ns.wf", hash); err != nil || again != text {
 				t.Errorf("by its hash: %q, %v", again, err)
 			}
 		}
@@ -40,7 +40,7 @@ var definitions = []check{
 				t.Errorf("%v: %v, want ErrNotFound", c, err)
 			}
 		}
-		if _, err := registry.New(w.Store).DefinitionBySHA(t.Context(), tenant, "ns.wf", "beef"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := registry.New(w.Store).DefinitionByHash(t.Context(), tenant, "ns.wf", "beef"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("error %v, want ErrNotFound", err)
 		}
 	}},

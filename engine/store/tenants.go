@@ -86,8 +86,8 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
-// LeftOf returns the number of a tenant's keys that exist, and at most a few of them.
-func (s *Store) LeftOf(ctx context.Context, tenant string) (some []string, n int, err error) {
+// RemainingKeys returns the number of a tenant's keys that exist, and at most a few of them.
+func (s *Store) RemainingKeys(ctx context.Context, tenant string) (some []string, n int, err error) {
 	const few = 3
 	if err := CheckTenant(tenant); err != nil {
 		return nil, 0, err

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -145,12 +146,12 @@ func (r Registry) Definition(ctx context.Context, tenant, id, version string) (h
 	if hash, err = r.field(ctx, key, "version:"+version); err != nil {
 		return "", "", fmt.Errorf("workflow %s:%s: %w", id, version, err)
 	}
-	text, err = r.DefinitionBySHA(ctx, tenant, id, hash)
+	text, err = r.DefinitionByHash(ctx, tenant, id, hash)
 	return hash, text, err
 }
 
-// DefinitionBySHA returns the source of a definition by its hash.
-func (r Registry) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (text string, err error) {
+// DefinitionByHash returns the source of a definition by its hash.
+func (r Registry) DefinitionByHash(ctx context.Context, tenant, id, hash string) (text string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return "", err
 	}
@@ -269,11 +270,8 @@ func identifiers(a, b string) int {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)
 	switch {
-	case errA == nil && errB == nil && x != y:
-		if x < y {
-			return -1
-		}
-		return 1
+	case errA == nil && errB == nil:
+		return cmp.Compare(x, y)
 	case errA == nil && errB != nil:
 		return -1
 	case errA != nil && errB == nil:

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Dial opens a client that never retries a command by itself. The address is redis://,
+// rediss:// (with TLS) or host:port; or, for a master monitored by sentinels,
+// redis-sentinel:// or rediss-sentinel:// with the hosts of the sentinels, then /NAME of the
+// master, then /DB; or, for a Redis Cluster, redis-cluster:// or rediss-cluster:// with the hosts
+// of some of its nodes. The error wraps ErrUnreachable if Redis does not answer.
+func Dial(ctx context.Context, address string) (wire.Redis, error) {
+	rdb, err := client(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(ctx, rdb); err != nil {
+		// The error of the check says more than that of closing.
+		_ = rdb.Close()
+		if errors.Is(err, errClusterNode) || errors.Is(err, errNoCluster) {
+			return nil, fmt.Errorf("redis address %s: %w", Redacted(address), err)
+		}
+		return nil, fmt.Errorf("%w at %s: %w%s", ErrUnreachable, Redacted(address), err, aboutTLS(address, err))
+	}
+	return rdb, nil
+}
+
+// aboutTLS returns what else may be wrong with an address if Redis does not answer as if only one
+// side used TLS.
+func aboutTLS(address string, err error) string {
+	switch encrypted := strings.HasPrefix(address, "rediss"); {
+	case !encrypted && errors.Is(err, io.EOF):
+		return "; if it expects TLS, the address must begin with rediss"
+	case encrypted && errors.Is(err, context.DeadlineExceeded):
+		return "; if it does not use TLS, the address must begin with redis"
+	default:
+		return ""
+	}
+}
+
+var (
+	errClusterNode = errors.New("this Redis is a node of a Redis Cluster: write redis-cluster://host:port,host:port, or with TLS rediss-cluster://…, with some of its nodes")
+	errNoCluster   = errors.New("this Redis is not part of a Redis Cluster: write redis://host:port")
+)
+
+// check returns an error if Redis does not answer, or is a cluster node although the client is not a
+// cluster client, or vice versa.
+func check(ctx context.Context, rdb wire.Redis) error {
+	if wire.Clustered(rdb) {
+		err := rdb.ClusterInfo(ctx).Err()
+		if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
+			return errNoCluster
+		}
+		return err //nolint:wrapcheck // Dial adds the address
+	}
+	pipe := rdb.Pipeline()
+	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "cluster")
+	_, err := pipe.Exec(ctx)
+	switch {
+	case strings.Contains(info.Val(), "cluster_enabled:1"):
+		return errClusterNode
+	case ping.Err() == nil && info.Err() != nil:
+		return nil //nolint:nilerr // not every user may ask for this information
+	default:
+		return err //nolint:wrapcheck // Dial adds the address
+	}
+}
+
+// CheckAddress returns an error if Dial cannot parse an address.
+func CheckAddress(address string) error {
+	rdb, err := client(address)
+	if err != nil {
+		return err
+	}
+	return rdb.Close() //nolint:wrapcheck // nothing was opened
+}
+
+func client(address string) (wire.Redis, error) {
+	scheme, _, _ := strings.Cut(address, "://")
+	if strings.HasSuffix(scheme, clusterSuffix) {
+		opts, err := clusterOptions(address)
+		if err != nil {
+			return nil, err
+		}
+		return wire.NewCluster(opts), nil
+	}
+	if strings.HasSuffix(scheme, sentinelSuffix) {
+		opts, err := failoverOptions(address)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewFailoverClient(opts), nil
+	}
+	opts, err := clientOptions(address)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(opts), nil
+}
+
+func clientOptions(address string) (*redis.Options, error) {
+	if !strings.Contains(address, "://") {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			address = net.JoinHostPort(address, "6379")
+		}
+		address = "redis://" + address
+	}
+	opts, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, fmt.Errorf("redis address %s: want redis://host:port/db, rediss://…, host:port, redis-cluster://host:port,host:port or redis-sentinel://host:26379/MASTER", Redacted(address))
+	}
+	if opts.TLSConfig != nil {
+		opts.TLSConfig.MinVersion = tls.VersionTLS12
+	}
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1
+	opts.PipelinePoolSize = -1
+	opts.DisableIdentity = true
+	opts.ReadTimeout = 2 * longestBlock
+	if opts.PoolSize == 0 {
+		opts.PoolSize = connections
+	}
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return opts, nil
+}
+
+const sentinelSuffix = "-sentinel"
+
+// failoverOptions returns the options of a client that asks sentinels for the master.
+func failoverOptions(address string) (*redis.FailoverOptions, error) {
+	wrong := fmt.Errorf("redis address %s: want redis-sentinel://host:26379,host:26379/MASTER/DB", Redacted(address))
+	scheme, rest, _ := strings.Cut(address, "://")
+	user, rest, known := cutLast(rest, "@")
+	hosts, path, _ := strings.Cut(rest, "/")
+	master, db, _ := strings.Cut(path, "/")
+	var errUser error
+	opts := &redis.FailoverOptions{
+		MasterName: master, SentinelAddrs: strings.Split(hosts, ","),
+		MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
+		ReadTimeout: 2 * longestBlock, PoolSize: connections,
+	}
+	if known {
+		if opts.Username, opts.Password, errUser = credentials(user); errUser != nil {
+			return nil, wrong
+		}
+	}
+	if scheme == "rediss"+sentinelSuffix {
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	} else if scheme != "redis"+sentinelSuffix {
+		return nil, wrong
+	}
+	var err error
+	if db != "" {
+		opts.DB, err = strconv.Atoi(db)
+	}
+	if err != nil || hosts == "" || master == "" {
+		return nil, wrong
+	}
+	addPort(opts.SentinelAddrs, "26379")
+	return opts, nil
+}
+
+// credentials reads the part of an address before the hosts.
+func credentials(text string) (user, password string, err error) {
+	name, secret, _ := strings.Cut(text, ":")
+	user, errName := url.PathUnescape(name)
+	password, errPassword := url.PathUnescape(secret)
+	return user, password, errors.Join(errName, errPassword)
+}
+
+// addPort adds a port to hosts without one.
+func addPort(hosts []string, port string) {
+	for i, host := range hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			hosts[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+	}
+}
+
+const clusterSuffix = "-cluster"
+
+// Times of a cluster client, which never blocks in a read. They bound how long a lost node delays
+// commands to the others.
+const (
+	clusterDial   = time.Second
+	clusterAnswer = 5 * time.Second
+	clusterReload = 500 * time.Millisecond // interval at which it asks which node has which slots
+)
+
+// clusterOptions returns the options of a client of a Redis Cluster.
+func clusterOptions(address string) (*redis.ClusterOptions, error) {
+	wrong := fmt.Errorf("redis address %s: want redis-cluster://user:password@host:port,host:port, without a database", Redacted(address))
+	scheme, rest, _ := strings.Cut(address, "://")
+	user, rest, known := cutLast(rest, "@")
+	hosts := strings.Split(strings.TrimSuffix(rest, "/"), ",")
+	opts := &redis.ClusterOptions{
+		Addrs: hosts, MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
+		DialTimeout: clusterDial, ReadTimeout: clusterAnswer, PoolSize: connections, ClusterStateReloadInterval: clusterReload,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if known {
+		var err error
+		if opts.Username, opts.Password, err = credentials(user); err != nil {
+			return nil, wrong
+		}
+	}
+	switch scheme {
+	case "redis" + clusterSuffix:
+	case "rediss" + clusterSuffix:
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return nil, wrong
+	}
+	for _, host := range hosts {
+		if host == "" || strings.ContainsAny(host, "/?#@ ") {
+			return nil, wrong
+		}
+	}
+	addPort(hosts, "6379")
+	return opts, nil
+}
+
+// cutLast cuts text around the last mark; without a mark, all of it is after.
+func cutLast(text, mark string) (before, after string, found bool) {
+	if at := strings.LastIndex(text, mark); at >= 0 {
+		return text[:at], text[at+len(mark):], true
+	}
+	return "", text, false
+}
+
+// connections is the maximum number of connections. It exceeds the number of service instances of a
+// process, each of which may block in a read.
+const connections = 1024
+
+// Unavailable reports whether an error means that Redis is currently unavailable: nothing answers at
+// its address, or it is still starting. A wrong password is not such an error.
+func Unavailable(err error) bool {
+	if !errors.Is(err, ErrUnreachable) {
+		return Temporary(err)
+	}
+	_, replied := errors.AsType[redis.Error](err)
+	return !replied || temporary(err)
+}
+
+// Redacted returns an address without its password and other secrets.
+func Redacted(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "", address
+	}
+	if user, host, found := cutLast(rest, "@"); found && strings.Contains(user, "?") {
+		rest = "***" // either may hold the password
+	} else if found {
+		rest = "***@" + host
+	}
+	rest, query, queried := strings.Cut(rest, "?")
+	if queried {
+		options := strings.Split(query, "&")
+		for i, option := range options {
+			name, _, _ := strings.Cut(option, "=")
+			if lower := strings.ToLower(name); strings.Contains(lower, "pass") || strings.Contains(lower, "user") || strings.Contains(lower, "auth") {
+				options[i] = name + "=***"
+			}
+		}
+		rest += "?" + strings.Join(options, "&")
+	}
+	if !ok {
+		return rest
+	}
+	return scheme + "://" + rest
+}
+
+// temporary reports errors of a Redis that will recover: it is loading its data, follows another
+// master, is full, or has lost its replicas.
+func temporary(err error) bool {
+	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsOOMError(err) ||
+		redis.IsMasterDownError(err) || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) ||
+		redis.IsNoReplicasError(err) || redis.IsMaxClientsError(err) || errors.Is(err, redis.ErrPoolTimeout)
+}
