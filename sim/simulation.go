@@ -18,9 +18,17 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// simulation is a running simulation. Its parts are layers, each of which knows only those
-// below it: what they share, the scheduler, the supervisor of the processes, the faults, the
-// invariants that are checked while it runs, the operations, and the environment.
+// simulation is a running simulation. It consists of layers: each embeds the one below, and knows
+// only those below. The name of a method's receiver says which layer it belongs to:
+//
+//	sh     shared       what all layers use: configuration, Redis, clock, executions
+//	sched  scheduler    the turns of the services
+//	sup    supervisor   crashes, stops and the end of processes
+//	in     injector     the faults of the plan
+//	mon    monitor      the invariants that are checked while it runs
+//	ops    operations   what operators do, and poison messages
+//	env    environment  the answers to calls
+//	sim    simulation   the main loop
 type simulation struct {
 	environment
 
