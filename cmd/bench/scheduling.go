@@ -60,15 +60,15 @@ func (s scheduling) process(ctx context.Context, sink scheduler.Sink) (*schedule
 	p.ledger = agenda.NewLedger(client, keeping)
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock = s.tenant, time.Now
-	opts.Observe = func(a scheduler.Activity) {
-		if a.End == schedule.Fired && !a.Lost {
+	opts.Observe = func(a scheduler.Publication) {
+		if a.Status == schedule.Fired && !a.Unrecorded {
 			p.fired.Add(1)
 		}
 	}
 	if sink == nil {
-		sink = scheduler.Streams{Redis: client}
+		sink = scheduler.StreamSink{Redis: client}
 	}
-	if p.sched, err = scheduler.New(p.ledger, scheduler.Topics{Plain: sink}, opts); err == nil {
+	if p.sched, err = scheduler.New(p.ledger, scheduler.TopicSink{Plain: sink}, opts); err == nil {
 		err = p.sched.Prepare(ctx)
 	}
 	if err != nil {
@@ -112,8 +112,8 @@ func (s scheduling) scheduleFrom(ctx context.Context, first, n int, due func(int
 		return err
 	}
 	payload, now := make([]byte, payloadBytes), time.Now().UTC()
-	for from := 0; from < n; from += scheduler.MostAtOnce {
-		events := make([]schedule.Event, min(scheduler.MostAtOnce, n-from))
+	for from := 0; from < n; from += scheduler.MaxBatch {
+		events := make([]schedule.Event, min(scheduler.MaxBatch, n-from))
 		for i := range events {
 			at := due(from + i).UTC().Truncate(time.Millisecond)
 			events[i] = schedule.Event{

@@ -57,8 +57,8 @@ func (s scheduling) index(ctx context.Context, n int, span time.Duration) error 
 		return err
 	}
 	due := spread(n, span)
-	for from := 0; from < n; from += scheduler.MostAtOnce {
-		entries := make([]schedule.Entry, min(scheduler.MostAtOnce, n-from))
+	for from := 0; from < n; from += scheduler.MaxBatch {
+		entries := make([]schedule.Entry, min(scheduler.MaxBatch, n-from))
 		for i := range entries {
 			entries[i] = schedule.Entry{ID: scheduledID(from + i), Next: due(from + i)}
 		}
@@ -127,7 +127,7 @@ func (s scheduling) claims(ctx context.Context, pending int) (cpu float64, claim
 	before, claims := s.read(ctx, nil), 0
 	for p := range opts.Partitions {
 		for range batches - 1 { // the last ones may be incomplete
-			got, err := ledger.Claim(ctx, schedule.Claim{Partition: p, Most: opts.Batch, Owner: s.tenant, Lease: opts.Retry.Lease})
+			got, err := ledger.Claim(ctx, schedule.Claim{Partition: p, Limit: opts.Batch, Owner: s.tenant, Lease: opts.Retry.Lease})
 			if err != nil {
 				return 0, 0, err
 			}

@@ -136,9 +136,9 @@ func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	return o, errors.Join(append(errs, o.Check())...)
 }
 
-// Exchange returns the options with which the bridge uses Kafka.
-func (s Settings) Exchange() kafka.Exchange {
-	return kafka.Exchange{Options: s.Scheduler.Kafka, Group: s.Bridge.Group, Create: s.Bridge.Create}
+// KafkaBridge returns the options with which the bridge uses Kafka.
+func (s Settings) KafkaBridge() kafka.BridgeOptions {
+	return kafka.BridgeOptions{Options: s.Scheduler.Kafka, Group: s.Bridge.Group, Create: s.Bridge.Create}
 }
 
 // checkBridge returns an error if there is a bridge and its settings are invalid.

@@ -62,9 +62,9 @@ func (s *SchedulerSettings) table() []setting {
 		{"SCHEDULER_RECORDS", nil, word(&s.Records, InRedis, InDynamo), "where scheduled events are kept: redis or dynamodb"},
 		{"SCHEDULER_FEED", nil, word(&s.Feed, NoFeed, InKafka), "how they reach the index: none (directly) or kafka (through SCHEDULER_SCHEDULE_TOPIC)"},
 		{"SCHEDULER_SINK", nil, word(&s.Sink, InRedis, InKafka), "where they are published: redis (streams) or kafka; topics event:TYPE and workflow:NAME always reach a tenant"},
-		{"SCHEDULER_TOTAL_PARTITIONS", nil, whole(&s.Partitions, 1, scheduler.MostPartitions), "partitions that the processes share (documented elsewhere as 4); 'flunq schedule partitions' changes them"},
+		{"SCHEDULER_TOTAL_PARTITIONS", nil, whole(&s.Partitions, 1, scheduler.MaxPartitions), "partitions that the processes share (documented elsewhere as 4); 'flunq schedule partitions' changes them"},
 		{"SCHEDULER_BUCKET_SIZE_SEC", nil, whole(&s.Bucket, 1, 3600), "seconds after which DynamoDB is compared with the index again"},
-		{"SCHEDULER_BATCH_SIZE", nil, whole(&s.Batch, 1, scheduler.MostAtOnce), "events that are published in one batch"},
+		{"SCHEDULER_BATCH_SIZE", nil, whole(&s.Batch, 1, scheduler.MaxBatch), "events that are published in one batch"},
 		{"SCHEDULER_SEMAPHORE_LIMIT", nil, whole(&s.Workers, 1, 256), "batches that this process publishes concurrently"},
 		{"SCHEDULER_BACKOFF_MS", nil, span(&s.Retry.First, time.Millisecond, time.Minute), "pause after the first failure of a publication; doubles with each"},
 		{"SCHEDULER_MAX_BACKOFF_MS", nil, span(&s.Retry.Longest, time.Millisecond, time.Hour), "longest such pause"},
@@ -137,7 +137,7 @@ func (s *SchedulerSettings) check() (errs []error) {
 func (s SchedulerSettings) Options(process string) scheduler.Options {
 	o := scheduler.DefaultOptions()
 	o.Process, o.Partitions, o.Workers, o.Batch = process, s.Partitions, s.Workers, s.Batch
-	o.Retry, o.Beat, o.Look = s.Retry, s.Retry.Lease, scheduler.LookFor(s.Limits.MinDelay)
+	o.Retry, o.MemberTTL, o.Poll = s.Retry, s.Retry.Lease, scheduler.PollFor(s.Limits.MinDelay)
 	o.Clock = time.Now
 	return o
 }

@@ -84,7 +84,7 @@ func (d *doctor) checkNATS(ctx context.Context) {
 		topics = append(topics, opts.Topics(tenant)[1:]...)
 	}
 	server := d.settings.Bridge.Server
-	state, err := nats.Look(ctx, server, topics, func(partition string) (cloudevents.Position, bool) {
+	state, err := nats.Inspect(ctx, server, topics, func(partition string) (cloudevents.Position, bool) {
 		p, known := taken[partition]
 		return cloudevents.Position(p), known
 	})
@@ -112,7 +112,7 @@ func (d *doctor) checkExchange(ctx context.Context) {
 	for _, tenant := range d.tenants {
 		topics = append(topics, opts.Topics(tenant)...)
 	}
-	state, err := d.settings.Exchange().Look(ctx, topics)
+	state, err := d.settings.KafkaBridge().Inspect(ctx, topics)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL, and whether the brokers run")
 		return

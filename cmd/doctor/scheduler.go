@@ -63,7 +63,7 @@ func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {
 			}
 		}
 	}
-	state, err := kafka.Check(ctx, set.Kafka, all...)
+	state, err := kafka.Inspect(ctx, set.Kafka, all...)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "")
 		return

@@ -48,7 +48,7 @@ func (s *server) bridging(set cli.Settings, tenant string, secrets map[string]an
 func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge) (*bridge.Options, error) {
 	opts := &b.opts
 	opts.Observe, opts.Lag = watch.Observe, watch.Lag
-	opts.Start = starter(scheduler.Tenants{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
+	opts.Start = starter(scheduler.TenantSink{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
 	if b.set.StreamType == cli.InNATS {
 		client, err := nats.New(b.set.Bridge.Server)
 		if err != nil {
@@ -66,12 +66,12 @@ func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge) (*bridge.Option
 }
 
 func (b *bridging) openKafka(opts *bridge.Options) error {
-	publisher, err := kafka.NewPublisher(b.set.Exchange())
+	publisher, err := kafka.NewPublisher(b.set.KafkaBridge())
 	if err != nil {
 		return err
 	}
 	b.closing = append(b.closing, publisher.Close)
-	receiver, err := kafka.NewReceiver(b.set.Exchange())
+	receiver, err := kafka.NewReceiver(b.set.KafkaBridge())
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (b *bridging) openKafka(opts *bridge.Options) error {
 }
 
 // starter returns a function that starts executions as the scheduler does.
-func starter(tenants scheduler.Tenants) func(context.Context, bridge.Start) error {
+func starter(tenants scheduler.TenantSink) func(context.Context, bridge.Start) error {
 	return func(ctx context.Context, s bridge.Start) error {
 		err := tenants.Publish(ctx, []schedule.Event{{
 			ID: s.ID, Content: schedule.Content{Tenant: s.Tenant, Topic: schedule.WorkflowTopic + s.Workflow, Payload: s.Input},

@@ -84,7 +84,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 		opts.Extra = append(opts.Extra, s.consumer())
 	}
 	if s.dev != nil {
-		opts.Clock, opts.Workers, opts.Drains = func() time.Time { return s.dev.Clock().Now }, 0, true
+		opts.Clock, opts.Workers, opts.Manual = func() time.Time { return s.dev.Clock().Now }, 0, true
 	}
 	sink, err := s.sink(st, client)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *scheduling) consumer() scheduler.Actor {
 func (s *scheduling) requests() scheduler.APIOptions {
 	return scheduler.APIOptions{
 		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic,
-		Now: func() time.Time { return s.actors.Now() }, Note: func(e *schedule.Event) { s.actors.Note(e) },
+		Now: func() time.Time { return s.actors.Now() }, Notify: func(e *schedule.Event) { s.actors.Notify(e) },
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 	if !s.has(schedulerWorker) {
 		return nil, nil
 	}
-	topics := scheduler.Topics{Tenant: scheduler.Tenants{Store: st}, Plain: scheduler.Streams{Redis: client}}
+	topics := scheduler.TopicSink{Tenant: scheduler.TenantSink{Store: st}, Plain: scheduler.StreamSink{Redis: client}}
 	if s.set.Sink == cli.InKafka {
 		sink, err := kafka.NewSink(s.set.Kafka)
 		if err != nil {
@@ -195,17 +195,17 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	if err := table.Check(ctx); err != nil {
 		s.log.WarnContext(ctx, "the table is incomplete", "err", err)
 	}
-	s.ledger = scheduler.NewTabled(table, index, nil)
+	s.ledger = scheduler.NewTableLedger(table, index, nil)
 	s.intake = s.ledger
 	if s.feed != nil {
-		s.intake = scheduler.NewTabled(table, index, s.feed)
+		s.intake = scheduler.NewTableLedger(table, index, s.feed)
 	}
 	if s.has(schedulerWorker) {
 		reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{
 			Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: func() time.Time { return s.actors.Now() },
 			Found: func(entries []schedule.Entry, lacked int) {
 				watch.Reconciled(lacked)
-				s.actors.NoteEntries(entries)
+				s.actors.NotifyEntries(entries)
 			},
 		})
 		opts.Extra = append(opts.Extra, scheduler.Actor{Name: "reconciler", Step: reconciler.Step})
@@ -281,7 +281,7 @@ func (s *scheduling) bind(ctx context.Context) (err error) {
 func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
-	published, next, err := s.actors.Drain(ctx)
+	published, next, err := s.actors.PublishDue(ctx)
 	published, s.meanwhile = published+s.meanwhile, 0
 	return published, next, err
 }
@@ -290,7 +290,7 @@ func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
 func (s *scheduling) publishNow(ctx context.Context) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
-	published, _, err := s.actors.Drain(ctx)
+	published, _, err := s.actors.PublishDue(ctx)
 	if s.dev.Moving() { // an advance has just begun
 		s.meanwhile += published
 	}

@@ -7,6 +7,7 @@ package agenda
 import (
 	"context"
 	"embed"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -48,7 +49,7 @@ func list(keys []string, args []any) []any {
 	return append(out, args...)
 }
 
-// request holds the keys and arguments of a script call for one partition.
+// request holds the keys and arguments of a script call.
 type request struct {
 	keys []string
 	args []any
@@ -82,12 +83,12 @@ func (b *batch) of(partition int) *request {
 func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(requests))
 	err := send(ctx, rdb, script, requests, cmds)
-	if err == nil || !unknown(cmds) {
+	if err == nil || !slices.ContainsFunc(cmds, notLoaded) {
 		return cmds, err
 	}
 	// Redis has not run the calls that failed because the script is not loaded: load it and repeat them.
 	if err := script.Load(ctx, rdb).Err(); err != nil {
-		return nil, err //nolint:wrapcheck // the caller adds what it was for
+		return nil, err
 	}
 	return cmds, send(ctx, rdb, script, requests, cmds)
 }
@@ -97,20 +98,13 @@ func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests 
 	trip := rdb.Trip()
 	defer trip.End()
 	for i, r := range requests {
-		if cmds[i] == nil || redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") {
+		if cmds[i] == nil || notLoaded(cmds[i]) {
 			cmds[i] = wire.ScriptCmd(ctx, script, len(r.keys), list(r.keys, r.args))
 			trip.Add(cmds[i])
 		}
 	}
-	return trip.Send(ctx) //nolint:wrapcheck // the caller adds what it was for
+	return trip.Send(ctx)
 }
 
-// unknown reports whether a call failed because the script was not loaded.
-func unknown(cmds []*redis.Cmd) bool {
-	for _, cmd := range cmds {
-		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			return true
-		}
-	}
-	return false
-}
+// notLoaded reports whether a call failed because the script was not loaded.
+func notLoaded(cmd *redis.Cmd) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }

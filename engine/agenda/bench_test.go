@@ -138,7 +138,7 @@ func (w *bench) fire(b testing.TB, n, batch int) (claims, settles float64) {
 	b.Helper()
 	for p := 0; n > 0; p = (p + 1) % partitions {
 		before := w.cpu(b)
-		c, err := w.ledger.Claim(b.Context(), schedule.Claim{Partition: p, Most: batch, Owner: "host-1-abcdefgh", Lease: time.Minute})
+		c, err := w.ledger.Claim(b.Context(), schedule.Claim{Partition: p, Limit: batch, Owner: "host-1-abcdefgh", Lease: time.Minute})
 		if err != nil {
 			b.Fatal(err)
 		}

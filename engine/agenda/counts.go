@@ -12,11 +12,11 @@ import (
 // Counts returns the numbers of events in each partition. Events that were due more than late ago
 // and that no process has taken are overdue.
 func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule.Counts, error) {
-	known, err := p.counts(ctx)
+	known, err := p.partitioning(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := known.all()
+	all := known.partitions()
 	requests := make([]*request, len(all))
 	for i, n := range all {
 		requests[i] = &request{keys: []string{p.keys.prefix(n)}, args: []any{late.Milliseconds()}}

@@ -35,7 +35,7 @@ func TestCounts(t *testing.T) {
 	if _, err := ledger.Place(ctx, events); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := ledger.Claim(ctx, schedule.Claim{Partition: 0, Most: 10, Owner: "p", Lease: time.Minute})
+	claimed, err := ledger.Claim(ctx, schedule.Claim{Partition: 0, Limit: 10, Owner: "p", Lease: time.Minute})
 	if err != nil || len(claimed.Events) != 10 {
 		t.Fatalf("claimed %d, %v", len(claimed.Events), err)
 	}

@@ -24,18 +24,18 @@ func NewIndex(rdb *wire.Client) Index { return Index{newPartitions(rdb, Defaults
 // Add adds entries of events that the index lacks or has with a later time, and returns their
 // number.
 func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, err error) {
-	counts, err := x.counts(ctx)
+	known, err := x.partitioning(ctx)
 	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
 	b := batch{keys: x.keys}
 	for _, e := range entries {
-		p := schedule.Partition(e.ID, counts.newest)
+		p := schedule.Partition(e.ID, known.newest)
 		r := b.of(p)
 		if len(r.args) == 0 {
-			r.args = append(r.args, len(counts.former))
+			r.args = append(r.args, len(known.former))
 		}
-		for _, f := range counts.former {
+		for _, f := range known.former {
 			r.keys = append(r.keys, x.keys.prefix(schedule.Partition(e.ID, f.count)))
 		}
 		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli())
@@ -52,34 +52,34 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 // the index lacks. An event's old entry may remain, so that the event is also looked at then,
 // unless the entry is removed.
 func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
-	counts, err := x.counts(ctx)
+	known, err := x.partitioning(ctx)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
 	b := batch{keys: x.keys}
 	for _, e := range entries {
-		b.of(schedule.Partition(e.ID, counts.newest)).entry(e)
+		b.of(schedule.Partition(e.ID, known.newest)).entry(e)
 	}
-	if _, err = callAll(ctx, x.rdb, moveScript, b.requests); err == nil && len(counts.former) > 0 {
-		err = x.remove(ctx, counts, entries, 1)
+	if _, err = callAll(ctx, x.rdb, moveScript, b.requests); err == nil && len(known.former) > 0 {
+		err = x.remove(ctx, known, entries, 1)
 	}
 	return store.Failed("move in the index", err)
 }
 
 // Remove removes entries whose event a process has taken, or that have the same time.
 func (x Index) Remove(ctx context.Context, entries []schedule.Entry) error {
-	counts, err := x.counts(ctx)
+	known, err := x.partitioning(ctx)
 	if err == nil {
-		err = x.remove(ctx, counts, entries, 0)
+		err = x.remove(ctx, known, entries, 0)
 	}
 	return store.Failed("remove from the index", err)
 }
 
 // remove removes entries from all partitions that may hold them, except the first few of each.
-func (x Index) remove(ctx context.Context, counts counts, entries []schedule.Entry, without int) error {
+func (x Index) remove(ctx context.Context, known partitioning, entries []schedule.Entry, without int) error {
 	b := batch{keys: x.keys}
 	for _, e := range entries {
-		for _, p := range counts.of(e.ID)[without:] {
+		for _, p := range known.of(e.ID)[without:] {
 			b.of(p).entry(e)
 		}
 	}
@@ -121,19 +121,19 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 	return store.Failed("release in the index", err)
 }
 
-// Whole reports whether the index holds all open events: SetWhole was called and nothing has been
+// Complete reports whether the index holds all open events: SetComplete was called and nothing has been
 // lost since.
-func (x Index) Whole(ctx context.Context) (bool, error) {
-	is, err := x.rdb.Get(ctx, x.keys.whole()).Result()
+func (x Index) Complete(ctx context.Context) (bool, error) {
+	is, err := x.rdb.Get(ctx, x.keys.complete()).Result()
 	if errors.Is(err, redis.Nil) {
-		err = x.rdb.SetNX(ctx, x.keys.whole(), "no", 0).Err()
+		err = x.rdb.SetNX(ctx, x.keys.complete(), "no", 0).Err()
 	}
-	return is == "yes", store.Failed("read whether the index is whole", err)
+	return is == "yes", store.Failed("read whether the index is complete", err)
 }
 
-// SetWhole records that the index holds all open events. It has no effect if the index was lost
-// since the last call of Whole.
-func (x Index) SetWhole(ctx context.Context) error {
-	err := x.rdb.SetXX(ctx, x.keys.whole(), "yes", 0).Err()
-	return store.Failed("note that the index is whole", err)
+// SetComplete records that the index holds all open events. It has no effect if the index was lost
+// since the last call of Complete.
+func (x Index) SetComplete(ctx context.Context) error {
+	err := x.rdb.SetXX(ctx, x.keys.complete(), "yes", 0).Err()
+	return store.Failed("note that the index is complete", err)
 }

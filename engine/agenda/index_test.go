@@ -258,13 +258,13 @@ func TestWhole(t *testing.T) {
 		x := agenda.NewIndex(rdb)
 		want := func(want bool) {
 			t.Helper()
-			if is, err := x.Whole(ctx); err != nil || is != want {
+			if is, err := x.Complete(ctx); err != nil || is != want {
 				t.Errorf("whole: %v, %v", is, err)
 			}
 		}
 		set := func() {
 			t.Helper()
-			if err := x.SetWhole(ctx); err != nil {
+			if err := x.SetComplete(ctx); err != nil {
 				t.Error(err)
 			}
 		}

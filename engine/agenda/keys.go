@@ -3,7 +3,9 @@ package agenda
 import (
 	"encoding/hex"
 	"strconv"
+	"strings"
 
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -25,8 +27,8 @@ func (k keys) partitions() string { return k.named("partitions") }
 // members is the key of the sorted set of processes by the time when their registration expires.
 func (k keys) members() string { return k.named("members") }
 
-// whole is the key that says whether an Index holds all open events.
-func (k keys) whole() string { return k.named("whole") }
+// complete is the key that says whether an Index holds all open events.
+func (k keys) complete() string { return k.named("whole") }
 
 // streams is the prefix of the keys of streams, see StreamKey.
 func (k keys) streams() string { return k.named("execute:") }
@@ -56,38 +58,16 @@ func StreamKey(rdb wire.Redis, topic string) string {
 // eventKey is the key of an event's record.
 func eventKey(prefix, id string) string { return prefix + ":event:" + id }
 
-// Ids are UUIDs. An index holds them as 16 bytes.
-const (
-	idBytes  = 16
-	idLength = 36
-)
-
-// packed returns an id as bytes.
+// packed returns an id, a UUID, as the 16 bytes that an index holds.
 func packed(id string) string {
-	var hexadecimal [2 * idBytes]byte
-	n := 0
-	for i := 0; i < len(id) && n < len(hexadecimal); i++ {
-		if id[i] != '-' {
-			hexadecimal[n] = id[i]
-			n++
-		}
-	}
-	var out [idBytes]byte
-	_, _ = hex.Decode(out[:], hexadecimal[:n]) // callers have checked that id is a UUID
-	return string(out[:])
+	bytes, _ := hex.DecodeString(strings.ReplaceAll(id, "-", "")) // callers have checked that id is a UUID
+	return string(bytes)
 }
 
-// unpacked returns the id for bytes of an index.
-func unpacked(b string) string {
-	if len(b) != idBytes {
+// unpacked returns the id for bytes of an index, "" if they are not a UUID.
+func unpacked(bytes string) string {
+	if len(bytes) != 16 {
 		return ""
 	}
-	out := make([]byte, 0, idLength)
-	for i := range idBytes {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			out = append(out, '-')
-		}
-		out = hex.AppendEncode(out, []byte{b[i]})
-	}
-	return string(out)
+	return schedule.FormatID([]byte(bytes))
 }

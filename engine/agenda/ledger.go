@@ -32,8 +32,7 @@ func (o Options) keep() time.Duration { return o.MaxDelay + o.Retention }
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
-	const days = 15
-	return Options{Retention: days * 24 * time.Hour, MaxDelay: days * 24 * time.Hour}
+	return Options{Retention: 15 * 24 * time.Hour, MaxDelay: schedule.DefaultLimits().MaxDelay}
 }
 
 // Ledger keeps scheduled events in Redis.
@@ -72,11 +71,11 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 			}
 			return out, nil
 		}
-		counts, err := l.counts(ctx)
+		known, err := l.partitioning(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if todo, err = l.place(ctx, counts, events, todo, out); err != nil {
+		if todo, err = l.place(ctx, known, events, todo, out); err != nil {
 			return nil, err
 		}
 		if len(todo) > 0 {
@@ -86,12 +85,12 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 	return nil, fmt.Errorf("store events: %w at every attempt", schedule.ErrPartitions)
 }
 
-// place stores some of the events. It returns those that were refused because counts is out of date.
-func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
+// place stores some of the events. It returns those that were refused because known is out of date.
+func (l Ledger) place(ctx context.Context, known partitioning, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
 	const most = 64 // events per call, see insert in leaves.lua: each takes Redis 8 to 25 µs
 	partition := make([]int, len(events))
 	for _, i := range todo {
-		partition[i] = schedule.Partition(events[i].ID, counts.newest)
+		partition[i] = schedule.Partition(events[i].ID, known.newest)
 	}
 	slices.SortFunc(todo, func(a, b int) int {
 		return cmp.Or(partition[a]-partition[b], events[b].Next.Compare(events[a].Next), a-b)
@@ -99,13 +98,13 @@ func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Even
 	parts := slices.Collect(slices.Chunk(todo, most))
 	requests := make([]*request, len(parts))
 	for n, part := range parts {
-		r := &request{keys: []string{l.keys.partitions()}, args: []any{counts.epoch}}
+		r := &request{keys: []string{l.keys.partitions()}, args: []any{known.epoch}}
 		var records []string
 		for _, i := range part {
 			e := &events[i]
 			prefix := l.keys.prefix(partition[i])
 			r.keys, records = append(r.keys, prefix), append(records, eventKey(prefix, e.ID))
-			for _, f := range counts.former {
+			for _, f := range known.former {
 				records = append(records, eventKey(l.keys.prefix(schedule.Partition(e.ID, f.count)), e.ID))
 			}
 			r.args = append(r.args, packed(e.ID), e.Next.UnixMilli(), encode(e))
@@ -177,14 +176,14 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 		return nil, nil
 	}
 	for range attempts {
-		counts, err := l.counts(ctx)
+		known, err := l.partitioning(ctx)
 		if err != nil {
 			return nil, err
 		}
 		args := []any{"mget"}
 		places := make([][]int, len(ids))
 		for i, id := range ids {
-			places[i] = counts.of(id)
+			places[i] = known.of(id)
 			for _, p := range places[i] {
 				args = append(args, eventKey(l.keys.prefix(p), id))
 			}
@@ -198,7 +197,7 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 		switch {
 		case err != nil && epoch.Err() != redis.Nil: //nolint:errorlint // go-redis returns it unwrapped
 			return nil, store.Failed("read events", err)
-		case epoch.Val() != counts.epoch:
+		case epoch.Val() != known.epoch:
 			l.forget()
 			continue
 		}
@@ -210,7 +209,7 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 					if err != nil {
 						return nil, err
 					}
-					out[i] = located{e, p, counts.foreign(id, p)}
+					out[i] = located{e, p, known.formerCount(id, p)}
 				}
 			}
 			replies = replies[len(places[i]):]
@@ -259,7 +258,7 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 		keys = append(keys, l.keys.streams())
 	}
 	reply, err := call(ctx, l.rdb, claimScript, keys,
-		claim.Most, owner[:len(owner)-1], claim.Lease.Milliseconds(), l.opts.Retention.Milliseconds(),
+		claim.Limit, owner[:len(owner)-1], claim.Lease.Milliseconds(), l.opts.Retention.Milliseconds(),
 		"source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType).Slice()
 	if err != nil {
 		return schedule.Claimed{}, store.Failed("claim events", err)
@@ -273,8 +272,7 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 			return out, err
 		}
 	}
-	const members = 5
-	for fired := list.List(3); len(fired) >= members; fired = fired[members:] {
+	for fired := list.List(3); len(fired) > 0; fired = fired[5:] {
 		out.Fired = append(out.Fired, schedule.Event{
 			ID: unpacked(fired.Text(0)), Status: schedule.Fired, Attempts: int(fired.Number(3)), Next: moment(number(fired.Text(4))),
 			Content: schedule.Content{Due: moment(number(fired.Text(1))), Topic: fired.Text(2)},

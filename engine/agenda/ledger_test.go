@@ -147,7 +147,7 @@ func compareLedger(t *testing.T, server redisServer, seed uint64) {
 				}
 			}
 		case 3, 4:
-			claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1 + r.IntN(200), Owner: "o", Lease: 3 * time.Millisecond})
+			claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Limit: 1 + r.IntN(200), Owner: "o", Lease: 3 * time.Millisecond})
 			check(err)
 			var ends []schedule.Settled
 			for _, c := range claimed.Events {
@@ -299,7 +299,7 @@ func testStreams(t *testing.T, server redisServer) {
 	if err := rdb.Set(ctx, agenda.StreamKey(rdb, "list"), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1000, Owner: "o", Lease: time.Minute})
+	claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Limit: 1000, Owner: "o", Lease: time.Minute})
 	if err != nil || len(claimed.Fired) != len(events)-2 || len(claimed.Events) != 2 {
 		t.Fatalf("%d published, %d claimed, %v", len(claimed.Fired), len(claimed.Events), err)
 	}

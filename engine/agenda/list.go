@@ -66,8 +66,7 @@ func start(list string, filter *schedule.Filter) position {
 // parsePosition reads a cursor.
 func parsePosition(cursor string) (position, error) {
 	parts := strings.Split(cursor, "/")
-	const members = 3
-	if len(parts) != members || !slices.Contains(listsOf(""), parts[0]) || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
+	if len(parts) != 3 || !slices.Contains(listsOf(""), parts[0]) || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
 		return position{}, fmt.Errorf("%w: %.60q", schedule.ErrCursor, cursor)
 	}
 	return position{parts[0], parts[1], parts[2]}, nil
@@ -160,9 +159,9 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 
 // listed returns the partitions that a filter selects.
 func (l Ledger) listed(ctx context.Context, filter *schedule.Filter) ([]int, error) {
-	counts, err := l.counts(ctx)
+	known, err := l.partitioning(ctx)
 	if err != nil || filter.Partition == nil {
-		return counts.all(), err
+		return known.partitions(), err
 	}
 	return []int{*filter.Partition}, nil
 }
@@ -182,7 +181,7 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 		if !ok {
 			continue
 		}
-		e, err := decode(keys[i][len(keys[i])-idLength:], text)
+		e, err := decode(keys[i][strings.LastIndexByte(keys[i], ':')+1:], text)
 		if err != nil {
 			return nil, err
 		}

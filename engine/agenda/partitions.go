@@ -22,15 +22,15 @@ type partitions struct {
 	keep time.Duration // minimum time for which a former number of partitions is remembered
 
 	mu    sync.Mutex
-	known counts
+	known partitioning
 }
 
 func newPartitions(rdb *wire.Client, keep time.Duration) *partitions {
 	return &partitions{rdb: rdb, keys: keys{wire.Clustered(rdb)}, keep: keep}
 }
 
-// counts holds the numbers of partitions that set_partitions.lua stores.
-type counts struct {
+// partitioning holds the numbers of partitions that set_partitions.lua stores.
+type partitioning struct {
 	epoch  string // "" if no number was set
 	newest int
 	former []former
@@ -42,8 +42,8 @@ type former struct {
 	left  time.Time
 }
 
-// countsOf reads the fields of the hash.
-func countsOf(fields wire.List) (c counts) {
+// parsePartitioning reads the fields of the hash.
+func parsePartitioning(fields wire.List) (c partitioning) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		name, value := fields.Text(i), fields.Text(i+1)
 		n, _ := strconv.ParseInt(value, 10, 64)
@@ -63,7 +63,7 @@ func countsOf(fields wire.List) (c counts) {
 
 // of returns the partitions that may hold an event, beginning with the one in which a new event is
 // stored.
-func (c counts) of(id string) []int {
+func (c partitioning) of(id string) []int {
 	out := []int{schedule.Partition(id, c.newest)}
 	for _, f := range c.former {
 		if p := schedule.Partition(id, f.count); !slices.Contains(out, p) {
@@ -73,9 +73,9 @@ func (c counts) of(id string) []int {
 	return out
 }
 
-// foreign returns the former number that places an event in a partition, or 0 if the newest one
+// formerCount returns the former number that places an event in a partition, or 0 if the newest one
 // does.
-func (c counts) foreign(id string, partition int) int {
+func (c partitioning) formerCount(id string, partition int) int {
 	if schedule.Partition(id, c.newest) == partition {
 		return 0
 	}
@@ -87,16 +87,16 @@ func (c counts) foreign(id string, partition int) int {
 	return 0
 }
 
-// greatest returns the greatest former number of partitions.
-func (c counts) greatest() (n int) {
+// maxFormer returns the greatest former number of partitions.
+func (c partitioning) maxFormer() (n int) {
 	for _, f := range c.former {
 		n = max(n, f.count)
 	}
 	return n
 }
 
-// all returns the partitions under all numbers.
-func (c counts) all() []int { return numbers(max(c.newest, c.greatest())) }
+// partitions returns the partitions under all numbers.
+func (c partitioning) partitions() []int { return numbers(max(c.newest, c.maxFormer())) }
 
 // numbers returns the integers from 0 to n-1.
 func numbers(n int) []int {
@@ -116,9 +116,9 @@ func (p *partitions) Now(ctx context.Context) (time.Time, error) {
 	return clock.Val().UTC(), store.Failed("read the time", err)
 }
 
-// counts returns the known numbers of partitions, or reads them. The error wraps
+// partitioning returns the known numbers of partitions, or reads them. The error wraps
 // schedule.ErrPartitions if none was set.
-func (p *partitions) counts(ctx context.Context) (counts, error) {
+func (p *partitions) partitioning(ctx context.Context) (partitioning, error) {
 	p.mu.Lock()
 	known := p.known
 	p.mu.Unlock()
@@ -132,11 +132,11 @@ func (p *partitions) counts(ctx context.Context) (counts, error) {
 	return read, err
 }
 
-// forget makes the next call of counts read them again.
+// forget makes the next call of partitioning read them again.
 func (p *partitions) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known = counts{}
+	p.known = partitioning{}
 }
 
 // Members returns the processes that fire events, and the partitions. If process is not "", it is
@@ -148,10 +148,10 @@ func (p *partitions) Members(ctx context.Context, process string, ttl time.Durat
 
 // read does what Members does, and also returns the numbers of partitions. It takes one round trip
 // unless these have changed.
-func (p *partitions) read(ctx context.Context, process string, ttl time.Duration) (schedule.Members, counts, error) {
+func (p *partitions) read(ctx context.Context, process string, ttl time.Duration) (schedule.Members, partitioning, error) {
 	for {
 		p.mu.Lock()
-		former := p.known.greatest()
+		former := p.known.maxFormer()
 		p.mu.Unlock()
 		keys := []string{p.keys.members(), p.keys.partitions()}
 		for i := range former {
@@ -159,14 +159,14 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 		}
 		reply, err := call(ctx, p.rdb, membersScript, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
 		if err != nil {
-			return schedule.Members{}, counts{}, store.Failed("read the members", err)
+			return schedule.Members{}, partitioning{}, store.Failed("read the members", err)
 		}
 		list := wire.List(reply)
-		read := countsOf(list.List(2))
+		read := parsePartitioning(list.List(2))
 		p.mu.Lock()
 		p.known = read
 		p.mu.Unlock()
-		if read.greatest() > former {
+		if read.maxFormer() > former {
 			continue
 		}
 		m := schedule.Members{

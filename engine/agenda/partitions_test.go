@@ -65,7 +65,7 @@ func TestFormerPartitions(t *testing.T) {
 		server.advance(day)
 		var dead string
 		for _, p := range m.Partitions {
-			c, err := l.Claim(ctx, schedule.Claim{Partition: p, Most: 1000, Owner: "p", Lease: time.Minute})
+			c, err := l.Claim(ctx, schedule.Claim{Partition: p, Limit: 1000, Owner: "p", Lease: time.Minute})
 			check(err)
 			ends := make([]schedule.Settled, len(c.Events))
 			for i, e := range c.Events {
@@ -99,7 +99,7 @@ func TestFormerPartitions(t *testing.T) {
 		members(schedule.Partition(dead, 32) >= 5, "32")
 		server.advance(15 * day)
 		for p := range 32 {
-			c, err := l.Claim(ctx, schedule.Claim{Partition: p, Most: 10, Owner: "p", Lease: time.Minute})
+			c, err := l.Claim(ctx, schedule.Claim{Partition: p, Limit: 10, Owner: "p", Lease: time.Minute})
 			check(err)
 			for _, e := range c.Events {
 				_, err := l.Settle(ctx, p, []schedule.Settled{{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: 1}}, c.Now)

@@ -202,7 +202,7 @@ func (in *In) dead(r stream.Taken, m *cloudevents.Message, fields []string, reas
 	r.Dead = true
 	r.Fields = append(fields,
 		"reason", m.Place()+": "+reason.Error(), "attempts", "1", "service", in.opts.Group, "source_stream", m.PartitionName(),
-		"source_id", strconv.FormatInt(m.Offset, 10), "first_failure", at, "last_failure", at) //nolint:mnd // decimal
+		"source_id", strconv.FormatInt(m.Offset, 10), "first_failure", at, "last_failure", at)
 	return r
 }
 

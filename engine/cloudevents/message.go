@@ -39,7 +39,7 @@ type Message struct {
 type Header struct{ Name, Value string }
 
 // Place returns where a message is: "orders/3/1017".
-func (m *Message) Place() string { return m.PartitionName() + "/" + strconv.FormatInt(m.Offset, 10) } //nolint:mnd // decimal
+func (m *Message) Place() string { return m.PartitionName() + "/" + strconv.FormatInt(m.Offset, 10) }
 
 // PartitionName returns the name of a message's partition: "orders/3".
 func (m *Message) PartitionName() string { return PartitionName(m.Topic, m.Partition) }
@@ -317,7 +317,7 @@ func fromFields(fields []string) (event.Event, error) {
 			return event.Event{}, fmt.Errorf("specversion is %.20q, want %s", fields[i+1], event.SpecVersion)
 		}
 	}
-	return event.FromFields(fields) //nolint:wrapcheck // it says which attribute
+	return event.FromFields(fields)
 }
 
 func with(ext map[string]string, name, value string) map[string]string {

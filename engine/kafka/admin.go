@@ -44,8 +44,8 @@ func (t Topic) Problems() []string {
 	return out
 }
 
-// Check returns the state of the brokers and of the named topics.
-func Check(ctx context.Context, o Options, topics ...string) (State, error) {
+// Inspect returns the state of the brokers and of the named topics.
+func Inspect(ctx context.Context, o Options, topics ...string) (State, error) {
 	state := State{Lag: -1}
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
 		state, err = o.state(ctx, admin, topics)
@@ -142,7 +142,7 @@ func Init(ctx context.Context, o Options, dry bool) ([]string, error) {
 			if !t.Missing {
 				continue
 			}
-			//nolint:gosec // Options.Check limits them
+
 			replies, err := create(ctx, int32(o.Partitions), int16(o.Replication), nil, t.Name)
 			if err != nil {
 				return err

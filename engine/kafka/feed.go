@@ -16,7 +16,7 @@ import (
 )
 
 // Feed reads requests from the schedule topic as a member of its group, and sends requests to it. It
-// implements scheduler.Feed and scheduler.Queue. Only Send may be called concurrently. A Feed joins
+// implements scheduler.Feed and scheduler.Producer. Only Send may be called concurrently. A Feed joins
 // the group on the first call of Fetch.
 //
 // Partitions do not move between a Fetch that returns messages and the next one, so fetched messages
@@ -48,7 +48,7 @@ func NewFeed(o Options) (*Feed, error) {
 	return &Feed{opts: o, producer: p, epochs: map[int32]int32{}, unread: map[int32]int64{}}, nil
 }
 
-// Send implements scheduler.Queue.
+// Send implements scheduler.Producer.
 func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
 	errs := make([]error, len(events))
 	var records []*kgo.Record
@@ -134,7 +134,7 @@ func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]in
 // wait for it.
 func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 	if !f.exists {
-		s, err := f.producer.session(&f.producer.together)
+		s, err := f.producer.session(&f.producer.shared)
 		if err != nil {
 			return nil, err
 		}
@@ -182,12 +182,11 @@ func (f *Feed) Commit(_ context.Context, messages []schedule.Message) error {
 // Reject implements scheduler.Feed: it publishes the message unchanged to the dead letter topic, with
 // the reason and the place of the message in headers.
 func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) error {
-	const decimal = 10
 	r := &kgo.Record{Topic: f.opts.ScheduleDLQ, Key: m.Key, Value: m.Value, Headers: headers(append(slices.Clip(m.Headers),
 		schedule.Header{Name: "flunq-reason", Value: reason},
 		schedule.Header{Name: "flunq-topic", Value: m.Topic},
 		schedule.Header{Name: "flunq-partition", Value: strconv.Itoa(int(m.Partition))},
-		schedule.Header{Name: "flunq-offset", Value: strconv.FormatInt(m.Offset, decimal)},
+		schedule.Header{Name: "flunq-offset", Value: strconv.FormatInt(m.Offset, 10)},
 	))}
 	err := f.producer.publish(ctx, []*kgo.Record{r})[0]
 	if errors.Is(err, schedule.ErrRefused) && len(r.Value) > 0 {

@@ -61,12 +61,11 @@ type Options struct {
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
-	const timeout, topicWait, partitions = 10 * time.Second, 30 * time.Second, 12
 	return Options{
 		Brokers: []string{"localhost:9092"}, ClientID: "flunq",
-		Compression: "snappy", Timeout: timeout, TopicWait: topicWait,
+		Compression: "snappy", Timeout: 10 * time.Second, TopicWait: 30 * time.Second,
 		ScheduleTopic: "schedule_events", ScheduleDLQ: "schedule_events.dlq", Group: "scheduler-consumer", Wait: time.Second,
-		Partitions: partitions, Replication: -1,
+		Partitions: 12, Replication: -1,
 	}
 }
 
@@ -159,7 +158,7 @@ func (o Options) client(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(min(time.Second, o.Timeout/waits)),
 		kgo.RetryBackoffFn(func(fails int) time.Duration {
 			longest := o.Timeout / waits
-			return min(longest, longest/16<<min(max(fails-1, 0), 4)) //nolint:mnd // doubles four times
+			return min(longest, longest/16<<min(max(fails-1, 0), 4))
 		}),
 	}
 	if o.Version != "" {

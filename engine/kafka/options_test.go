@@ -88,7 +88,7 @@ func TestTLSAndSASL(t *testing.T) {
 			for _, test := range []struct {
 				password string
 				err      error
-			}{{"wrong", schedule.ErrAway}, {"secret\n", nil}} {
+			}{{"wrong", schedule.ErrUnreachable}, {"secret\n", nil}} {
 				if err := os.WriteFile(o.PasswordFile, []byte(test.password), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +114,7 @@ func TestInit(t *testing.T) {
 			t.Fatalf("created %v, %v, want %v", created, err, step.created)
 		}
 	}
-	state, err := kafka.Check(t.Context(), o, o.ScheduleTopic, o.ScheduleDLQ, "orders")
+	state, err := kafka.Inspect(t.Context(), o, o.ScheduleTopic, o.ScheduleDLQ, "orders")
 	if err != nil || state.Brokers != 1 || len(state.Topics) != 3 || state.Topics[0].Partitions != 5 || state.Topics[0].Missing {
 		t.Fatalf("%+v, %v", state, err)
 	}
@@ -122,7 +122,7 @@ func TestInit(t *testing.T) {
 		t.Errorf("problems of a missing topic: %v", problems)
 	}
 	f.cluster.Close()
-	if _, err := kafka.Check(t.Context(), o); err == nil {
+	if _, err := kafka.Inspect(t.Context(), o); err == nil {
 		t.Error("brokers that are away are in order")
 	}
 	f.start()

@@ -30,10 +30,10 @@ type producer struct {
 	topics *topics
 
 	mu       sync.Mutex
-	together *session // of all records
-	alone    *session // of records whose shared batch was rejected; nil if unused
+	shared   *session // of all records
+	isolated *session // of records whose shared batch was rejected; nil if unused
 	closed   bool
-	// isolating is held while a record is sent alone.
+	// isolating is held while a record is sent separately.
 	isolating sync.Mutex
 }
 
@@ -42,7 +42,7 @@ func newProducer(o Options) (*producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &producer{opts: o, topics: newTopics(o.TopicWait), together: s}, nil
+	return &producer{opts: o, topics: newTopics(o.TopicWait), shared: s}, nil
 }
 
 // publish publishes records and returns one error for each. The errors wrap those of package
@@ -55,10 +55,10 @@ func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
 	defer cancel()
 
 	errs := make([]error, len(records))
-	s, err := p.session(&p.together)
+	s, err := p.session(&p.shared)
 	if err != nil {
 		for i := range errs {
-			errs[i] = fmt.Errorf("%w: %w", schedule.ErrAway, err)
+			errs[i] = fmt.Errorf("%w: %w", schedule.ErrUnreachable, err)
 		}
 		return errs
 	}
@@ -108,7 +108,7 @@ func (p *producer) isolate(soft, hard context.Context, records []*kgo.Record, er
 	var which []int
 	for i, err := range errs {
 		if batch, ok := errors.AsType[*batchError](err); ok {
-			errs[i] = fmt.Errorf("%w: a record in its batch: %w", schedule.ErrLater, batch.reply)
+			errs[i] = fmt.Errorf("%w: a record in its batch: %w", schedule.ErrUnavailable, batch.reply)
 			which = append(which, i)
 		}
 	}
@@ -117,7 +117,7 @@ func (p *producer) isolate(soft, hard context.Context, records []*kgo.Record, er
 	}
 	defer p.isolating.Unlock()
 	for _, i := range which {
-		s, err := p.session(&p.alone)
+		s, err := p.session(&p.isolated)
 		if err != nil || soft.Err() != nil {
 			return
 		}
@@ -145,20 +145,20 @@ func (p *producer) classify(err error, before state, s *session, topic string) e
 	dial, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case before.open == 0 && now.connects == before.connects:
-		return wrap(schedule.ErrAway)
+		return wrap(schedule.ErrUnreachable)
 	case now.lost != before.lost:
 		return unknown
 	case replied && (reply == kerr.UnknownTopicOrPartition || reply == kerr.UnknownTopicID):
 		p.topics.forget(s, topic) // it was deleted
-		return wrap(schedule.ErrLater)
+		return wrap(schedule.ErrUnavailable)
 	case replied:
 		return classifyReply(reply, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrMaxBuffered),
 		ok && dial.Op == "dial":
 		if now.open == 0 {
-			return wrap(schedule.ErrAway)
+			return wrap(schedule.ErrUnreachable)
 		}
-		return wrap(schedule.ErrLater)
+		return wrap(schedule.ErrUnavailable)
 	default:
 		return unknown
 	}
@@ -176,10 +176,10 @@ func classifyReply(reply *kerr.Error, err error) error {
 	case kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend:
 		return fmt.Errorf("it may have been published: %w", err)
 	case kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism:
-		return wrap(schedule.ErrAway) // the fault of this process, not of the event
+		return wrap(schedule.ErrUnreachable) // the fault of this process, not of the event
 	}
 	if reply.Retriable {
-		return wrap(schedule.ErrLater)
+		return wrap(schedule.ErrUnavailable)
 	}
 	return wrap(schedule.ErrNotPublished)
 }
@@ -204,7 +204,7 @@ func (p *producer) session(at **session) (*session, error) {
 // drop ends a session, so that its records end and later ones use another.
 func (p *producer) drop(s *session) {
 	p.mu.Lock()
-	for _, at := range []**session{&p.together, &p.alone} {
+	for _, at := range []**session{&p.shared, &p.isolated} {
 		if *at == s {
 			*at = nil
 		}
@@ -217,7 +217,7 @@ func (p *producer) drop(s *session) {
 func (p *producer) close() {
 	p.mu.Lock()
 	p.closed = true
-	open := []*session{p.together, p.alone}
+	open := []*session{p.shared, p.isolated}
 	p.mu.Unlock()
 	for _, s := range open {
 		if s != nil {

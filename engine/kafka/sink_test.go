@@ -182,7 +182,7 @@ func want(t *testing.T, errs []error, kind error) {
 func wantUnknown(t *testing.T, errs []error) {
 	t.Helper()
 	for i, err := range errs {
-		for _, known := range []error{nil, schedule.ErrAway, schedule.ErrLater, schedule.ErrRefused, schedule.ErrNotPublished} {
+		for _, known := range []error{nil, schedule.ErrUnreachable, schedule.ErrUnavailable, schedule.ErrRefused, schedule.ErrNotPublished} {
 			if errors.Is(err, known) {
 				t.Fatalf("event %d: %v, want an error that does not say whether it was published", i, err)
 			}
@@ -289,7 +289,7 @@ func TestSinkAway(t *testing.T) {
 	for range 2 {
 		for _, sink := range []*kafka.Sink{fresh, used} {
 			began := time.Now()
-			want(t, sink.Publish(t.Context(), events(50, "orders")), schedule.ErrAway)
+			want(t, sink.Publish(t.Context(), events(50, "orders")), schedule.ErrUnreachable)
 			if took := time.Since(began); took > o.Timeout {
 				t.Errorf("Publish took %s", took)
 			}
@@ -336,7 +336,7 @@ func TestSinkUnknownTopic(t *testing.T) {
 		if errors.Is(errs[0], schedule.ErrRefused) {
 			break
 		}
-		want(t, errs[:1], schedule.ErrLater)
+		want(t, errs[:1], schedule.ErrUnavailable)
 		time.Sleep(200 * time.Millisecond)
 	}
 	if took := time.Since(began); took < f.options().TopicWait || took > 3*f.options().TopicWait {
@@ -361,8 +361,8 @@ func TestSinkDeletedTopic(t *testing.T) {
 	if err := f.cluster.DeleteTopic("orders"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, sink.Publish(t.Context(), events(9, "orders")), schedule.ErrLater)
-	want(t, sink.Publish(t.Context(), events(9, "orders")), schedule.ErrLater)
+	want(t, sink.Publish(t.Context(), events(9, "orders")), schedule.ErrUnavailable)
+	want(t, sink.Publish(t.Context(), events(9, "orders")), schedule.ErrUnavailable)
 	want(t, sink.Publish(t.Context(), events(9, "other")), nil)
 	if err := f.cluster.CreateTopic("orders", 3, nil); err != nil {
 		t.Fatal(err)
@@ -401,10 +401,10 @@ func TestSinkReplies(t *testing.T) {
 		kerr.TopicAuthorizationFailed:   schedule.ErrRefused,
 		kerr.InvalidTopicException:      schedule.ErrRefused,
 		kerr.InvalidRecord:              schedule.ErrRefused,
-		kerr.NotEnoughReplicas:          schedule.ErrLater,
-		kerr.KafkaStorageError:          schedule.ErrLater,
+		kerr.NotEnoughReplicas:          schedule.ErrUnavailable,
+		kerr.KafkaStorageError:          schedule.ErrUnavailable,
 		kerr.UnsupportedCompressionType: schedule.ErrNotPublished,
-		kerr.ClusterAuthorizationFailed: schedule.ErrAway,
+		kerr.ClusterAuthorizationFailed: schedule.ErrUnreachable,
 	} {
 		t.Run(reply.Message, func(t *testing.T) {
 			t.Parallel()

@@ -29,8 +29,8 @@ type topic struct {
 
 func newTopics(wait time.Duration) *topics { return &topics{wait: wait, known: map[string]topic{}} }
 
-// askAgain is how long to remember that a topic does not exist.
-const askAgain = time.Second
+// recheckInterval is how long to remember that a topic does not exist.
+const recheckInterval = time.Second
 
 // check sets the errors of records whose topics are not known to exist.
 func (t *topics) check(ctx context.Context, s *session, records []*kgo.Record, errs []error) {
@@ -43,7 +43,7 @@ func (t *topics) check(ctx context.Context, s *session, records []*kgo.Record, e
 		}
 		known := t.known[r.Topic]
 		found[r.Topic] = t.missing(known)
-		if time.Since(known.asked) >= askAgain {
+		if time.Since(known.asked) >= recheckInterval {
 			ask = append(ask, r.Topic)
 		}
 	}
@@ -61,7 +61,7 @@ func (t *topics) missing(known topic) error {
 	if lasts := known.asked.Sub(known.since); lasts >= t.wait {
 		return fmt.Errorf("%w: the topic does not exist, for %s now: %w", schedule.ErrRefused, lasts.Round(time.Second), kerr.UnknownTopicOrPartition)
 	}
-	return fmt.Errorf("%w: %w", schedule.ErrLater, kerr.UnknownTopicOrPartition)
+	return fmt.Errorf("%w: %w", schedule.ErrUnavailable, kerr.UnknownTopicOrPartition)
 }
 
 // ask asks a broker about topics.
@@ -71,12 +71,12 @@ func (t *topics) ask(ctx context.Context, s *session, names []string, found map[
 		one := kmsg.NewMetadataRequestTopic()
 		one.Topic = new(name)
 		req.Topics = append(req.Topics, one)
-		found[name] = fmt.Errorf("%w: a broker did not report the topic", schedule.ErrLater)
+		found[name] = fmt.Errorf("%w: a broker did not report the topic", schedule.ErrUnavailable)
 	}
 	reply, err := req.RequestWith(ctx, s.client)
 	if err != nil {
 		for _, name := range names {
-			found[name] = fmt.Errorf("%w: %w", schedule.ErrAway, err)
+			found[name] = fmt.Errorf("%w: %w", schedule.ErrUnreachable, err)
 		}
 		return
 	}

@@ -41,8 +41,7 @@ type Options struct {
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
-	const timeout, week = 10 * time.Second, 7 * 24 * time.Hour
-	return Options{URL: nats.DefaultURL, Name: "flunq", Stream: "FLUNQ", MaxAge: week, Timeout: timeout, Wait: time.Second}
+	return Options{URL: nats.DefaultURL, Name: "flunq", Stream: "FLUNQ", MaxAge: 7 * 24 * time.Hour, Timeout: 10 * time.Second, Wait: time.Second}
 }
 
 // Subjects are the subjects of the stream that Options.Create creates.
@@ -380,13 +379,13 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 
 // logOf identifies a stream: one that is deleted and created again gets another log.
 func logOf(s jetstream.Stream) string {
-	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36) //nolint:mnd // short
+	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36)
 }
 
 // start returns where to begin reading a topic in the stream identified by log.
 func start(topic, log string, after func(string) (cloudevents.Position, bool)) (jetstream.DeliverPolicy, uint64) {
 	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Log == log {
-		return jetstream.DeliverByStartSequencePolicy, uint64(p.Offset) + 1 //nolint:gosec // not negative
+		return jetstream.DeliverByStartSequencePolicy, uint64(p.Offset) + 1
 	}
 	return jetstream.DeliverAllPolicy, 0
 }
@@ -427,7 +426,7 @@ func (c *Client) append(out []cloudevents.Message, a arrival) []cloudevents.Mess
 	}
 	a.reader.pending = meta.NumPending
 	m := cloudevents.Message{
-		Topic: a.reader.topic, Offset: int64(meta.Sequence.Stream), Log: c.log, Value: a.msg.Data(), //nolint:gosec // fewer than 2^63
+		Topic: a.reader.topic, Offset: int64(meta.Sequence.Stream), Log: c.log, Value: a.msg.Data(),
 	}
 	for name, values := range a.msg.Headers() {
 		for _, value := range values {
@@ -445,7 +444,7 @@ func (c *Client) Taken(context.Context, []cloudevents.Message) {}
 func (c *Client) Lags() map[string]int64 {
 	out := map[string]int64{}
 	for topic, r := range c.readers {
-		out[cloudevents.PartitionName(topic, 0)] = int64(r.pending) //nolint:gosec // fewer than 2^63
+		out[cloudevents.PartitionName(topic, 0)] = int64(r.pending)
 	}
 	return out
 }
@@ -465,9 +464,9 @@ type State struct {
 	Lag       uint64 // messages of the topics after their positions
 }
 
-// Look returns the state of the stream, and how many messages of topics follow the position of each.
+// Inspect returns the state of the stream, and how many messages of topics follow the position of each.
 // The server itself keeps no position and does not redeliver.
-func Look(ctx context.Context, o Options, topics []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
+func Inspect(ctx context.Context, o Options, topics []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
 	o.Create = false
 	c, err := New(o)
 	if err != nil {
@@ -490,7 +489,7 @@ func Look(ctx context.Context, o Options, topics []string, after func(partition 
 		config.DeliverPolicy, config.OptStartSeq = start(topic, logOf(s), after)
 		consumer, err := s.CreateConsumer(ctx, config)
 		if err != nil {
-			return state, fmt.Errorf("look at %s of stream %s: %w", topic, o.Stream, err)
+			return state, fmt.Errorf("inspect %s of stream %s: %w", topic, o.Stream, err)
 		}
 		state.Lag += consumer.CachedInfo().NumPending
 		_ = s.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server does, soon

@@ -189,7 +189,7 @@ func TestDoubles(t *testing.T) {
 		}
 	}
 	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
-	state, err := nats.Look(t.Context(), o, []string{"flunq.acme.>", "flunq.other.>"}, none)
+	state, err := nats.Inspect(t.Context(), o, []string{"flunq.acme.>", "flunq.other.>"}, none)
 	if want := (nats.State{Messages: 1, Unlimited: true, Lag: 1}); err != nil || state != want {
 		t.Errorf("%+v, %v, want %+v", state, err, want)
 	}
@@ -337,13 +337,13 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%v, want an error with %q", err, text)
 		}
 	}
-	_, err := nats.Look(t.Context(), o, nil, nil)
+	_, err := nats.Inspect(t.Context(), o, nil, nil)
 	want(err, "stream add FLUNQ")
 	want(connect(t, o).Publish(t.Context(), make([]cloudevents.Message, 1))[0], "NATS_CREATE_STREAM")
 	other := cloudevents.Message{Topic: "shop.acme.events", Type: "t", ID: "1"}
 	want(connect(t, s.options()).Publish(t.Context(), []cloudevents.Message{other})[0], "adds shop.acme.events.>")
 	s.kill()
-	_, err = nats.Look(t.Context(), o, nil, nil)
+	_, err = nats.Inspect(t.Context(), o, nil, nil)
 	address, _ := url.Parse(s.url())
 	want(err, "no connection to NATS at nats://"+address.Host)
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,8 +33,7 @@ type Limits struct {
 
 // DefaultLimits are the limits of an ordinary deployment.
 func DefaultLimits() Limits {
-	const days = 15
-	return Limits{MinDelay: time.Minute, MaxDelay: days * 24 * time.Hour, Payload: 256 << 10}
+	return Limits{MinDelay: time.Minute, MaxDelay: 15 * 24 * time.Hour, Payload: 256 << 10}
 }
 
 // Limits of a Content that are not configurable.
@@ -55,10 +55,15 @@ func CheckID(id string) error {
 	return nil
 }
 
+// FormatID returns the id for the 16 bytes of a UUID.
+func FormatID(b []byte) string {
+	x := hex.EncodeToString(b)
+	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
+}
+
 // uuid reports whether id is a UUID, in any case.
 func uuid(id string) bool {
-	const length = 36
-	if len(id) != length {
+	if len(id) != 36 {
 		return false
 	}
 	for i, c := range []byte(id) {
@@ -77,8 +82,8 @@ func (l Limits) Check(id string, c Content, now time.Time) error {
 	return errors.Join(CheckID(id), l.CheckDue(c.Due, now), l.checkContent(c))
 }
 
-// CheckWaited is Check for a request that waited before it was read, so it may be overdue.
-func (l Limits) CheckWaited(id string, c Content, now time.Time) error {
+// CheckQueued is Check for a request that waited before it was read, so it may be overdue.
+func (l Limits) CheckQueued(id string, c Content, now time.Time) error {
 	// A request that was valid when it was sent is still valid, whatever the clocks say.
 	const skew = time.Minute
 	l.MaxDelay += skew
@@ -106,7 +111,7 @@ func (l Limits) checkContent(c Content) error {
 	case !utf8.ValidString(c.Key):
 		errs = append(errs, fmt.Errorf("key %.60q: want text in UTF-8", c.Key))
 	}
-	if n := len(untraced(c.Headers)); n > mostHeaders {
+	if n := len(withoutTrace(c.Headers)); n > mostHeaders {
 		errs = append(errs, fmt.Errorf("%d headers: want at most %d", n, mostHeaders))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
@@ -150,7 +155,7 @@ func (l Limits) checkTopic(c Content) (errs []error) {
 		errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with %s", c.Topic, EventTopic, longestTopic, event.Prefix))
 	case isWorkflow && !workflowName(workflow):
 		errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", c.Topic, WorkflowTopic, WorkflowTopic))
-	case !isEvent && !isWorkflow && !plain(c.Topic):
+	case !isEvent && !isWorkflow && !topicName(c.Topic):
 		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", c.Topic, longestTopic, EventTopic, WorkflowTopic))
 	}
 	if len(l.Topics) > 0 && !slices.Contains(l.Topics, c.Topic) {
@@ -169,11 +174,11 @@ func eventType(text string) bool {
 func workflowName(text string) bool {
 	name, version, versioned := strings.Cut(text, ":")
 	version = strings.ReplaceAll(version, "+", "-") // build metadata
-	return plain(name) && name != "" && (!versioned || plain(version) && version != "")
+	return topicName(name) && name != "" && (!versioned || topicName(version) && version != "")
 }
 
-// plain reports whether a name may be that of a Kafka topic.
-func plain(name string) bool {
+// topicName reports whether a name may be that of a Kafka topic.
+func topicName(name string) bool {
 	for _, c := range []byte(name) {
 		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		if !alphanumeric && c != '.' && c != '_' && c != '-' {

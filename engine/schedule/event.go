@@ -55,11 +55,11 @@ type Content struct {
 // may come from another span.
 func (c Content) Equal(d Content) bool {
 	return c.Due.Equal(d.Due) && c.Tenant == d.Tenant && c.Topic == d.Topic && c.Key == d.Key &&
-		maps.Equal(untraced(c.Headers), untraced(d.Headers)) && bytes.Equal(c.Payload, d.Payload)
+		maps.Equal(withoutTrace(c.Headers), withoutTrace(d.Headers)) && bytes.Equal(c.Payload, d.Payload)
 }
 
-// untraced returns headers without the trace context.
-func untraced(headers map[string]string) map[string]string {
+// withoutTrace returns headers without the trace context.
+func withoutTrace(headers map[string]string) map[string]string {
 	headers = maps.Clone(headers)
 	for _, name := range event.TraceAttributes() {
 		delete(headers, name)
@@ -94,8 +94,8 @@ type Event struct {
 // RecordKey returns the key of the published record.
 func (e *Event) RecordKey() string { return cmp.Or(e.Key, e.ID) }
 
-// MayBeOut reports whether an event that is not FIRED may have been published nevertheless.
-func (e *Event) MayBeOut() bool { return e.Status == Firing || e.Attempts > e.Failures }
+// MayBePublished reports whether an event that is not FIRED may have been published nevertheless.
+func (e *Event) MayBePublished() bool { return e.Status == Firing || e.Attempts > e.Failures }
 
 // Partition returns the partition of an event among count partitions: the 32-bit FNV-1a hash
 // of its id, modulo count.
@@ -105,5 +105,5 @@ func Partition(id string, count int) int {
 	for i := range len(id) {
 		hash = (hash ^ uint32(id[i])) * prime
 	}
-	return int(hash % uint32(count)) //nolint:gosec // counts are small and positive
+	return int(hash % uint32(count))
 }

@@ -25,7 +25,7 @@ func (f Filter) Matches(e *Event) bool {
 // Claim asks a ledger for due events.
 type Claim struct {
 	Partition int
-	Most      int
+	Limit     int
 	Owner     string
 	Lease     time.Duration
 }

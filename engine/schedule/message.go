@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -48,11 +47,10 @@ func (e *Event) Request() ([]byte, error) {
 
 // The headers of a message of etf1/kafka-message-scheduler, whose value is the payload itself.
 const (
-	epochHeader  = "scheduler-epoch" // when to publish, in seconds
-	targetTopic  = "scheduler-target-topic"
-	targetKey    = "scheduler-target-key"
-	etf1Prefix   = "scheduler-"
-	decimal, i64 = 10, 64
+	epochHeader = "scheduler-epoch" // when to publish, in seconds
+	targetTopic = "scheduler-target-topic"
+	targetKey   = "scheduler-target-key"
+	etf1Prefix  = "scheduler-"
 )
 
 // Request returns the id and the content that a message requests, and an error if it cannot be read.
@@ -77,7 +75,7 @@ func (m *Message) Request() (id string, c Content, err error) {
 }
 
 func (m *Message) etf1(epoch string) (id string, c Content, err error) {
-	seconds, err := strconv.ParseInt(strings.TrimSpace(epoch), decimal, i64)
+	seconds, err := strconv.ParseInt(strings.TrimSpace(epoch), 10, 64)
 	if err != nil {
 		return "", c, fmt.Errorf("the header %s is %.40q: want a Unix time in seconds", epochHeader, epoch)
 	}
@@ -119,9 +117,7 @@ func (m *Message) id() string {
 		return strings.ToLower(string(m.Key))
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%d", m.Topic, m.Partition, m.Offset))
-	const custom, variant = 0x80, 0x80 // version 8 of RFC 9562
-	sum[6] = custom | sum[6]&0x0f
-	sum[8] = variant | sum[8]&0x3f
-	x := hex.EncodeToString(sum[:16])
-	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:32]
+	sum[6] = 0x80 | sum[6]&0x0f // version 8 of RFC 9562
+	sum[8] = 0x80 | sum[8]&0x3f // and its variant
+	return FormatID(sum[:16])
 }

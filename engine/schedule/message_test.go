@@ -19,7 +19,7 @@ func FuzzMessage(f *testing.F) {
 			m.Headers = []schedule.Header{{Name: "scheduler-epoch", Value: epoch}, {Name: "scheduler-target-topic", Value: "orders"}}
 		}
 		id, content, err := m.Request()
-		if err != nil || schedule.DefaultLimits().CheckWaited(id, content, time.Unix(1795520000, 0)) != nil {
+		if err != nil || schedule.DefaultLimits().CheckQueued(id, content, time.Unix(1795520000, 0)) != nil {
 			return
 		}
 		e := schedule.Event{ID: id, Content: content}

@@ -77,7 +77,7 @@ func (c Change) Allows(e *Event) (Outcome, bool) {
 		return Outcome{}, true
 	case e.Status != Scheduled:
 		return refuse(Conflict, "the event is "+string(e.Status))
-	case e.MayBeOut():
+	case e.MayBePublished():
 		return refuse(Conflict, "an earlier attempt may have published the event")
 	default:
 		return Outcome{}, true

@@ -8,12 +8,12 @@ import (
 // Errors that a sink wraps to say what is known about a failed publication. After any other error, it
 // is unknown whether the event was published.
 var (
-	// ErrAway says that the sink cannot be reached: nothing was published, through no fault of the
+	// ErrUnreachable says that the sink cannot be reached: nothing was published, through no fault of the
 	// event.
-	ErrAway = errors.New("the sink is away")
-	// ErrLater says that nothing was published, through no fault of the event, but that other events
+	ErrUnreachable = errors.New("the sink is unreachable")
+	// ErrUnavailable says that nothing was published, through no fault of the event, but that other events
 	// may be published: its topic or partition is not available.
-	ErrLater = errors.New("not available")
+	ErrUnavailable = errors.New("not available")
 	// ErrRefused says that the sink will never accept the event.
 	ErrRefused = errors.New("refused")
 	// ErrNotPublished says that nothing was published this time.
@@ -65,7 +65,7 @@ func (r Retry) Settle(e *Event, err error, now time.Time) (Settled, bool) {
 	case err == nil:
 		out.Status = Fired
 		return out, true
-	case errors.Is(err, ErrAway), errors.Is(err, ErrLater):
+	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrUnavailable):
 		out.Status, out.Attempts, out.Next = Scheduled, e.Attempts, now.Add(r.Longest)
 	case errors.Is(err, ErrRefused):
 		out.Status, out.Failures = Dead, e.Failures+1

@@ -110,8 +110,8 @@ func TestSettle(t *testing.T) {
 		pause              time.Duration
 	}{
 		{"published", 0, 0, nil, true, schedule.Fired, 1, 0, 0},
-		{"away", 1, 1, schedule.ErrAway, true, schedule.Scheduled, 1, 1, 25 * time.Millisecond},
-		{"later", 1, 1, schedule.ErrLater, true, schedule.Scheduled, 1, 1, 25 * time.Millisecond},
+		{"away", 1, 1, schedule.ErrUnreachable, true, schedule.Scheduled, 1, 1, 25 * time.Millisecond},
+		{"later", 1, 1, schedule.ErrUnavailable, true, schedule.Scheduled, 1, 1, 25 * time.Millisecond},
 		{"refused", 0, 0, schedule.ErrRefused, true, schedule.Dead, 1, 1, 0},
 		{"first failure", 0, 0, schedule.ErrNotPublished, true, schedule.Scheduled, 1, 1, 10 * time.Millisecond},
 		{"second failure", 1, 1, schedule.ErrNotPublished, true, schedule.Scheduled, 2, 2, 20 * time.Millisecond},
@@ -120,7 +120,7 @@ func TestSettle(t *testing.T) {
 		// An earlier attempt may have published it, so it cannot be cancelled. The next claim of a FIRING
 		// event adds an attempt.
 		{"failure after unknown", 1, 0, schedule.ErrNotPublished, true, schedule.Firing, 1, 1, 10 * time.Millisecond},
-		{"away after unknown", 1, 0, schedule.ErrAway, true, schedule.Firing, 0, 0, 25 * time.Millisecond},
+		{"away after unknown", 1, 0, schedule.ErrUnreachable, true, schedule.Firing, 0, 0, 25 * time.Millisecond},
 		{"many unknown", 50, 0, broken, false, "", 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestChangeAllows(t *testing.T) {
 		if after.Version != 5 || !after.Updated.Equal(now()) {
 			t.Errorf("%s: version %d, updated %s", c.kind, after.Version, after.Updated)
 		}
-		if c.kind != schedule.Cancel && (after.Status != schedule.Scheduled || after.Attempts+after.Failures > 0 || after.MayBeOut()) {
+		if c.kind != schedule.Cancel && (after.Status != schedule.Scheduled || after.Attempts+after.Failures > 0 || after.MayBePublished()) {
 			t.Errorf("%s: %+v", c.kind, after)
 		}
 	}

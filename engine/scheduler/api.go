@@ -10,8 +10,9 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// MostAtOnce is the maximum number of events that one call schedules.
-const MostAtOnce = 1000
+// MaxBatch is the maximum number of events in a batch: those that one call schedules, or a worker
+// publishes together.
+const MaxBatch = 1000
 
 // API answers the requests of clients, independently of the protocol. A returned error says that the
 // ledger cannot answer: the client may try again.
@@ -27,8 +28,8 @@ type APIOptions struct {
 	Topic  string // default for requests; "": requests without a topic are rejected
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
-	// Note, if set, receives each event that was stored or changed.
-	Note func(*schedule.Event)
+	// Notify, if set, receives each event that was stored or changed.
+	Notify func(*schedule.Event)
 	// Answered, if set, receives the outcome of each request to schedule or cancel an event.
 	Answered func(cancel bool, code schedule.Code)
 }
@@ -92,14 +93,14 @@ func (a *API) place(ctx context.Context, requests []Request, events []schedule.E
 		out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
 		switch {
 		case p.Created:
-			a.note(out[i])
-		case requests[i].asks(events[n].Content, &p.Event):
+			a.notify(out[i])
+		case requests[i].repeats(events[n].Content, &p.Event):
 		case requests[i].Replace:
 			change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
 			if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
 				return err
 			}
-			a.note(out[i])
+			a.notify(out[i])
 		default:
 			out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
 		}
@@ -125,16 +126,16 @@ func (a *API) repeated(ctx context.Context, requests []Request, refused []int, o
 		return err
 	}
 	for n, e := range found {
-		if i := at[n]; e != nil && requests[i].asks(a.content(requests[i], time.Time{}), e) {
+		if i := at[n]; e != nil && requests[i].repeats(a.content(requests[i], time.Time{}), e) {
 			out[i] = schedule.Outcome{Event: e}
 		}
 	}
 	return nil
 }
 
-// asks reports whether a request with this content is a repeated request for an existing event. A
+// repeats reports whether a request with this content is a repeated request for an existing event. A
 // request with a delay has a different due time each time.
-func (r Request) asks(c schedule.Content, e *schedule.Event) bool {
+func (r Request) repeats(c schedule.Content, e *schedule.Event) bool {
 	if r.Due.IsZero() && r.After != 0 {
 		c.Due = e.Due
 	}
@@ -185,16 +186,16 @@ func (a *API) Change(ctx context.Context, id string, change schedule.Change) (sc
 	} else if out, err = a.ledger.Change(ctx, strings.ToLower(id), change, now); err != nil {
 		return out, err
 	}
-	a.note(out)
+	a.notify(out)
 	if change.Kind == schedule.Cancel && a.opts.Answered != nil {
 		a.opts.Answered(true, out.Code)
 	}
 	return out, nil
 }
 
-func (a *API) note(o schedule.Outcome) {
-	if a.opts.Note != nil && o.Code == schedule.Success && o.Event != nil {
-		a.opts.Note(o.Event)
+func (a *API) notify(o schedule.Outcome) {
+	if a.opts.Notify != nil && o.Code == schedule.Success && o.Event != nil {
+		a.opts.Notify(o.Event)
 	}
 }
 
@@ -215,8 +216,8 @@ func (a *API) Get(ctx context.Context, id string) (schedule.Outcome, error) {
 
 // List returns a page of events and the cursor of the next page.
 func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
-	if filter.Limit < 0 || filter.Limit > MostAtOnce {
-		return nil, "", fmt.Errorf("limit is %d, want 1 to %d", filter.Limit, MostAtOnce)
+	if filter.Limit < 0 || filter.Limit > MaxBatch {
+		return nil, "", fmt.Errorf("limit is %d, want 1 to %d", filter.Limit, MaxBatch)
 	}
 	if filter.Limit == 0 {
 		filter.Limit = 100
@@ -228,8 +229,8 @@ func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Even
 // changes the number of partitions from from to count.
 func (a *API) Partitions(ctx context.Context, from, count int) (schedule.Members, schedule.Outcome, error) {
 	var out schedule.Outcome
-	if count < 0 || count > MostPartitions {
-		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, MostPartitions)
+	if count < 0 || count > MaxPartitions {
+		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, MaxPartitions)
 		return schedule.Members{}, out, nil
 	}
 	if count > 0 {

@@ -25,8 +25,8 @@ type Feed interface {
 	Reject(ctx context.Context, message schedule.Message, reason string) error
 }
 
-// Queue takes requests that a Consumer reads from a Feed.
-type Queue interface {
+// Producer sends requests, which a Consumer reads from a Feed.
+type Producer interface {
 	// Send sends a request for each event and returns one error for each, nil if it was certainly sent.
 	// The errors wrap those of package schedule, like those of a Sink.
 	Send(ctx context.Context, events []schedule.Event) []error
@@ -39,8 +39,8 @@ type Consumer struct {
 	api  *API
 	opts ConsumerOptions
 
-	// held are messages that were fetched but not committed. No others are fetched before they are.
-	held     []schedule.Message
+	// fetched are messages that are not committed. No others are fetched before they are.
+	fetched  []schedule.Message
 	failures int // consecutive
 }
 
@@ -66,20 +66,20 @@ func (c *Consumer) Step(ctx context.Context) (time.Duration, error) {
 	case err != nil:
 		c.failures++
 		return c.opts.Retry.Pause(c.failures), err
-	case len(c.held) == 0: // the feed has already waited for some
+	case len(c.fetched) == 0: // the feed has already waited for some
 		return c.opts.Retry.First, nil
 	}
-	c.held, c.failures = nil, 0
+	c.fetched, c.failures = nil, 0
 	return 0, nil
 }
 
 func (c *Consumer) step(ctx context.Context) (err error) {
-	if len(c.held) == 0 {
-		if c.held, err = c.feed.Fetch(ctx); err != nil || len(c.held) == 0 {
+	if len(c.fetched) == 0 {
+		if c.fetched, err = c.feed.Fetch(ctx); err != nil || len(c.fetched) == 0 {
 			return err
 		}
 	}
-	reasons := make([]string, len(c.held))
+	reasons := make([]string, len(c.fetched))
 	if err := c.place(ctx, reasons); err != nil {
 		return err
 	}
@@ -87,58 +87,60 @@ func (c *Consumer) step(ctx context.Context) (err error) {
 		if reason == "" {
 			continue
 		}
-		if err := c.feed.Reject(ctx, c.held[i], reason); err != nil {
+		if err := c.feed.Reject(ctx, c.fetched[i], reason); err != nil {
 			return err
 		}
 		if c.opts.Rejected != nil {
-			c.opts.Rejected(c.held[i], reason)
+			c.opts.Rejected(c.fetched[i], reason)
 		}
 	}
-	return c.feed.Commit(ctx, c.held)
+	return c.feed.Commit(ctx, c.fetched)
 }
 
-// place stores the events of the held messages, and sets the reasons why others cannot be stored.
+// place stores the events of the fetched messages, and sets the reasons why others cannot be stored.
 func (c *Consumer) place(ctx context.Context, reasons []string) error {
 	now := c.opts.Now().Truncate(time.Millisecond)
 	var events []schedule.Event
 	var at []int // the message of each event
 	ids := map[string]bool{}
-	store := func() error {
-		defer func() { events, at, ids = nil, nil, map[string]bool{} }()
-		if len(events) == 0 {
-			return nil
-		}
-		placed, err := c.api.ledger.Place(ctx, events)
-		if err != nil {
-			return err
-		}
-		for n, p := range placed {
-			if p.Created {
-				c.api.note(schedule.Outcome{Event: &p.Event})
-			} else if p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
-				// A higher version may have been changed after the message was sent.
-				reasons[at[n]] = "an event with this id and another content exists"
-			}
-		}
-		return nil
-	}
-	for i := range c.held {
-		id, content, err := c.held[i].Request()
+	for i := range c.fetched {
+		id, content, err := c.fetched[i].Request()
 		if err == nil {
 			content = c.api.content(Request{ID: id, Content: content}, now)
-			err = c.opts.Limits.CheckWaited(id, content, now)
+			err = c.opts.Limits.CheckQueued(id, content, now)
 		}
 		if err != nil {
 			reasons[i] = strings.ReplaceAll(err.Error(), "\n", "; ")
 			continue
 		}
 		// The result of one call with two events with the same id is undefined.
-		if ids[id] || len(events) == MostAtOnce {
-			if err := store(); err != nil {
+		if ids[id] || len(events) == MaxBatch {
+			if err := c.placeEvents(ctx, events, at, reasons); err != nil {
 				return err
 			}
+			events, at, ids = nil, nil, map[string]bool{}
 		}
 		events, at, ids[id] = append(events, newEvent(id, content, now)), append(at, i), true
 	}
-	return store()
+	return c.placeEvents(ctx, events, at, reasons)
+}
+
+// placeEvents stores events, each of the message with the index in at.
+func (c *Consumer) placeEvents(ctx context.Context, events []schedule.Event, at []int, reasons []string) error {
+	if len(events) == 0 {
+		return nil
+	}
+	placed, err := c.api.ledger.Place(ctx, events)
+	if err != nil {
+		return err
+	}
+	for n, p := range placed {
+		if p.Created {
+			c.api.notify(schedule.Outcome{Event: &p.Event})
+		} else if p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
+			// A higher version may have been changed after the message was sent.
+			reasons[at[n]] = "an event with this id and another content exists"
+		}
+	}
+	return nil
 }

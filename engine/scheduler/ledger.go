@@ -21,7 +21,7 @@ import (
 // Ledger keeps the events, and hands out those that are due. Each method is atomic for each event.
 // After an error of a write it is unknown whether it took effect.
 //
-// Two ledgers exist: agenda.Ledger keeps everything in Redis; Tabled keeps the records in a
+// Two ledgers exist: agenda.Ledger keeps everything in Redis; TableLedger keeps the records in a
 // Table and only their ids in Redis.
 type Ledger interface {
 	// Now returns the time of Redis, which decides what is due.

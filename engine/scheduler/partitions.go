@@ -18,10 +18,10 @@ type partitionQueue struct {
 
 // partition is one partition in a partitionQueue.
 type partition struct {
-	due   time.Time // when to look at it
-	grace time.Duration
-	wake  chan struct{} // of the worker that waits for it; nil: none
-	taken bool
+	due      time.Time // when to look at it
+	grace    time.Duration
+	wake     chan struct{} // of the worker that waits for it; nil: none
+	reserved bool
 }
 
 func newPartitionQueue() *partitionQueue {
@@ -48,26 +48,23 @@ func (q *partitionQueue) set(all []int, owned func(int) bool) {
 			q.partitions[p] = known
 			q.wakeIdle()
 		}
-		if late := grace; owned(p) {
-			if late = 0; known.grace > 0 {
-				known.due = time.Time{} // look immediately: it may have waited for its former owner
-				known.signal()
-			}
-			known.grace = late
-		} else {
-			known.grace = late
+		if !owned(p) {
+			known.grace = grace
+		} else if known.grace > 0 {
+			known.grace, known.due = 0, time.Time{} // look immediately: it may have waited for its former owner
+			known.signal()
 		}
 	}
 }
 
-// take reserves the partition that is due first. If there is none, the worker is woken when there is
-// one again.
-func (q *partitionQueue) take(wake chan struct{}) (int, bool) {
+// reserve returns the partition that is due first, which other workers then do not get. If
+// there is none, the worker is woken when there is one again.
+func (q *partitionQueue) reserve(wake chan struct{}) (int, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := -1
 	for p, one := range q.partitions {
-		if one.taken {
+		if one.reserved {
 			continue
 		}
 		if first < 0 || one.due.Before(q.partitions[first].due) || one.due.Equal(q.partitions[first].due) && p < first {
@@ -80,22 +77,22 @@ func (q *partitionQueue) take(wake chan struct{}) (int, bool) {
 		}
 		return 0, false
 	}
-	q.partitions[first].taken, q.partitions[first].wake = true, wake
+	q.partitions[first].reserved, q.partitions[first].wake = true, wake
 	return first, true
 }
 
-// give ends the reservation of a partition, which is due again at a given time.
-func (q *partitionQueue) give(p int, due time.Time) {
+// release ends the reservation of a partition, which is due again at a given time.
+func (q *partitionQueue) release(p int, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if one := q.partitions[p]; one != nil {
-		one.taken, one.wake, one.due = false, nil, due.Add(one.grace)
+		one.reserved, one.wake, one.due = false, nil, due.Add(one.grace)
 		q.wakeIdle()
 	}
 }
 
-// note records that a partition is due at a time, which may be earlier than known.
-func (q *partitionQueue) note(p int, due time.Time) {
+// notify records that a partition is due at a time, which may be earlier than known.
+func (q *partitionQueue) notify(p int, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if one := q.partitions[p]; one != nil && due.Before(one.due) {
@@ -169,7 +166,7 @@ func owner(p int, processes []string) (owner string) {
 	for _, name := range processes {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(name))
-		_, _ = h.Write([]byte{byte(p), byte(p >> 8)}) //nolint:gosec // the bytes of a small number
+		_, _ = h.Write([]byte{byte(p), byte(p >> 8)})
 		if sum := mix(h.Sum64()); owner == "" || sum > most {
 			owner, most = name, sum
 		}

@@ -49,29 +49,29 @@ func TestPartitionQueue(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		if p, ok := q.take(wakes[i]); !ok || p != i {
+		if p, ok := q.reserve(wakes[i]); !ok || p != i {
 			t.Fatalf("worker %d waits for %d, %v", i, p, ok)
 		}
 	}
-	if _, ok := q.take(wakes[3]); ok {
+	if _, ok := q.reserve(wakes[3]); ok {
 		t.Fatal("a partition was taken twice")
 	}
-	q.give(1, at(10))
+	q.release(1, at(10))
 	if !woken(3) {
 		t.Error("the idle worker was not woken for the free partition")
 	}
-	q.give(2, at(5)) // of another process: a second later
+	q.release(2, at(5)) // of another process: a second later
 	if got := q.due(2); !got.Equal(at(6)) {
 		t.Errorf("a partition of another process is looked at %s, want a second late", got)
 	}
-	if p, ok := q.take(wakes[3]); !ok || p != 2 {
+	if p, ok := q.reserve(wakes[3]); !ok || p != 2 {
 		t.Errorf("took %d, %v, want the one that is due first", p, ok)
 	}
-	q.note(2, at(3))
+	q.notify(2, at(3))
 	if !woken(3) || !q.due(2).Equal(at(3)) {
 		t.Error("an earlier event does not wake the worker that waits for its partition")
 	}
-	q.note(2, at(4))
+	q.notify(2, at(4))
 	if woken(3) || !q.due(2).Equal(at(3)) {
 		t.Error("a later event changes when the partition is looked at")
 	}
@@ -83,8 +83,8 @@ func TestPartitionQueue(t *testing.T) {
 	if !woken(3) || !q.due(2).Equal(at(8)) || q.owned() != 2 {
 		t.Error(fmt.Sprint("the new owner does not look immediately; owned: ", q.owned()))
 	}
-	q.give(0, at(1)) // gone meanwhile
-	if p, ok := q.take(wakes[0]); !ok || p != 1 {
+	q.release(0, at(1)) // gone meanwhile
+	if p, ok := q.reserve(wakes[0]); !ok || p != 1 {
 		t.Errorf("took %d, %v after a partition has gone", p, ok)
 	}
 }

@@ -111,12 +111,12 @@ func TestSameRequest(t *testing.T) {
 // none is lost, and none is published twice.
 func TestPartitionsChange(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(o *scheduler.Options) { o.Partitions, o.Beat = 16, 300*time.Millisecond })
+	s := newSite(t, func(o *scheduler.Options) { o.Partitions, o.MemberTTL = 16, 300*time.Millisecond })
 	stop := s.run(t)
 	ledger := agenda.NewLedger(s.store.Redis(), agenda.Defaults())
 	opts := scheduler.DefaultOptions()
-	opts.Process, opts.Clock, opts.Partitions, opts.Look, opts.Beat = "p-2", time.Now, 16, 100*time.Millisecond, 300*time.Millisecond
-	other, err := scheduler.New(ledger, scheduler.Streams{Redis: s.store.Redis()}, opts)
+	opts.Process, opts.Clock, opts.Partitions, opts.Poll, opts.MemberTTL = "p-2", time.Now, 16, 100*time.Millisecond, 300*time.Millisecond
+	other, err := scheduler.New(ledger, scheduler.StreamSink{Redis: s.store.Redis()}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ type Reconciler struct {
 	table Table
 	index agenda.Index
 	opts  ReconcilerOptions
-	look  time.Time // when to compare those that are due soon again
+	next  time.Time // when to compare those that are due soon
 }
 
 // ReconcilerOptions configures a Reconciler.
@@ -38,17 +38,17 @@ func NewReconciler(table Table, index agenda.Index, opts ReconcilerOptions) *Rec
 
 // Step compares once, if it is time, and returns how long to wait until the next step.
 func (r *Reconciler) Step(ctx context.Context) (time.Duration, error) {
-	whole, err := r.index.Whole(ctx)
+	whole, err := r.index.Complete(ctx)
 	if err != nil {
 		return r.opts.Check, err
 	}
-	if now := r.opts.Now(); !whole || !now.Before(r.look) {
+	if now := r.opts.Now(); !whole || !now.Before(r.next) {
 		// Events that are due first are found first. The look ahead is longer than the pause until the
 		// next comparison, which is never exact.
 		if err := r.compare(ctx, now.Add(r.opts.Bucket+2*r.opts.Check)); err != nil {
 			return r.opts.Check, err
 		}
-		r.look = now.Add(r.opts.Bucket)
+		r.next = now.Add(r.opts.Bucket)
 	}
 	if whole {
 		return r.opts.Check, nil
@@ -56,7 +56,7 @@ func (r *Reconciler) Step(ctx context.Context) (time.Duration, error) {
 	if err := r.compare(ctx, time.Time{}); err != nil {
 		return r.opts.Check, err
 	}
-	return r.opts.Check, r.index.SetWhole(ctx)
+	return r.opts.Check, r.index.SetComplete(ctx)
 }
 
 // compare adds open events that the index lacks: those to be looked at before a time, or all if it is

@@ -24,7 +24,7 @@ type shop struct {
 	redis  redisServer
 	table  *table.Table
 	index  agenda.Index
-	ledger *scheduler.Tabled
+	ledger *scheduler.TableLedger
 	hook   func(ctx context.Context, r table.Request, carryOut func()) error
 }
 
@@ -35,7 +35,7 @@ const (
 	shopCheck      = 5 * time.Second
 )
 
-func newShop(t *testing.T, feed scheduler.Queue) *shop {
+func newShop(t *testing.T, feed scheduler.Producer) *shop {
 	t.Helper()
 	s := &shop{t: t, redis: inMemory(t)}
 	s.index = agenda.NewIndex(s.redis.connect())
@@ -46,7 +46,7 @@ func newShop(t *testing.T, feed scheduler.Queue) *shop {
 		carryOut()
 		return nil
 	}})
-	s.ledger = scheduler.NewTabled(s.table, s.index, feed)
+	s.ledger = scheduler.NewTableLedger(s.table, s.index, feed)
 	s.partitioned()
 	return s
 }
@@ -92,7 +92,7 @@ func (s *shop) place(n int, after time.Duration) schedule.Event {
 func (s *shop) claim() (events []schedule.Event) {
 	s.t.Helper()
 	for p := range shopPartitions {
-		claimed, err := s.ledger.Claim(s.t.Context(), schedule.Claim{Partition: p, Most: 100, Owner: "p", Lease: shopLease})
+		claimed, err := s.ledger.Claim(s.t.Context(), schedule.Claim{Partition: p, Limit: 100, Owner: "p", Lease: shopLease})
 		s.check(err)
 		events = append(events, claimed.Events...)
 	}
@@ -220,7 +220,7 @@ func TestLag(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
 	s.table = table.New(table.Options{Now: s.now, Lag: func() time.Duration { return 20 * time.Second }})
-	s.ledger = scheduler.NewTabled(s.table, s.index, nil)
+	s.ledger = scheduler.NewTableLedger(s.table, s.index, nil)
 	r := s.reconciler()
 	s.step(r)
 	e := s.place(0, 2*time.Minute)
@@ -374,7 +374,7 @@ func TestWrongEntries(t *testing.T) {
 	e := s.place(0, time.Minute)
 	of := func(p int) schedule.Claimed {
 		t.Helper()
-		claimed, err := s.ledger.Claim(t.Context(), schedule.Claim{Partition: p, Most: 10, Owner: "p", Lease: shopLease})
+		claimed, err := s.ledger.Claim(t.Context(), schedule.Claim{Partition: p, Limit: 10, Owner: "p", Lease: shopLease})
 		if s.check(err); len(claimed.Events) != 0 {
 			t.Errorf("claimed are %v, want none", claimed.Events)
 		}
@@ -480,7 +480,7 @@ func TestTableAway(t *testing.T) {
 func (s *shop) claimSome() (ids []string) {
 	s.t.Helper()
 	for p := range shopPartitions {
-		claimed, err := s.ledger.Claim(s.t.Context(), schedule.Claim{Partition: p, Most: 100, Owner: "p", Lease: shopLease})
+		claimed, err := s.ledger.Claim(s.t.Context(), schedule.Claim{Partition: p, Limit: 100, Owner: "p", Lease: shopLease})
 		if err != nil && len(claimed.Events) > 0 {
 			s.t.Errorf("%d claimed events are lost, because of %v", len(claimed.Events), err)
 		}
@@ -519,13 +519,10 @@ func TestFeed(t *testing.T) {
 	s.place(0, time.Minute)
 	feed.fails = true
 	s.place(1, 2*time.Minute)
-	if n := s.ledger.Unsent(); n != 1 {
-		t.Errorf("%d events were not sent, want 1", n)
-	}
 	if n := s.counts(); n != 0 {
 		t.Errorf("the index has %d entries, want 0", n)
 	}
-	consumer := scheduler.NewTabled(s.table, s.index, nil)
+	consumer := scheduler.NewTableLedger(s.table, s.index, nil)
 	placed, err := consumer.Place(t.Context(), feed.sent)
 	if s.check(err); len(placed) != 1 || placed[0].Created {
 		t.Errorf("the consumer has placed %+v, want one event that was stored before", placed)
@@ -580,7 +577,7 @@ func newFaults(t *testing.T, seed uint64) *faults {
 // restart replaces the process.
 func (f *faults) restart() {
 	f.index = agenda.NewIndex(f.redis.connect())
-	f.ledger = scheduler.NewTabled(f.table, f.index, nil)
+	f.ledger = scheduler.NewTableLedger(f.table, f.index, nil)
 	f.reconcile = f.reconciler()
 }
 
@@ -698,7 +695,7 @@ func (f *faults) ask(ctx context.Context, n int) {
 func (f *faults) work(ctx context.Context) {
 	f.t.Helper()
 	for p := range shopPartitions {
-		claimed, _ := f.ledger.Claim(ctx, schedule.Claim{Partition: p, Most: 5, Owner: "p", Lease: shopLease})
+		claimed, _ := f.ledger.Claim(ctx, schedule.Claim{Partition: p, Limit: 5, Owner: "p", Lease: shopLease})
 		for _, e := range claimed.Events {
 			if f.cancelled[e.ID] {
 				f.t.Errorf("event %s is published after a Cancel that succeeded", e.ID)

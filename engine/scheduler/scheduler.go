@@ -17,33 +17,31 @@ type Options struct {
 	Process    string // unique among the processes on one Redis
 	Partitions int    // 1 to 1024
 	Workers    int    // batches published concurrently, 0 to 256
-	Drains     bool   // the caller publishes events by Drain, instead of workers
+	Manual     bool   // the caller publishes events by PublishDue, instead of workers
 	Batch      int    // events of a batch, 1 to 1000
 	Retry      schedule.Retry
-	// Look is the interval at which a partition without due events is looked at. An event that another
+	// Poll is the interval at which a partition without due events is polled. An event that another
 	// process schedules for earlier than that may fire late, so it is half of the minimum delay.
-	Look time.Duration
-	// Beat is how long a registration lasts; the process renews it three times as often.
-	Beat time.Duration
+	Poll time.Duration
+	// MemberTTL is how long the registration of a process lasts; it is renewed three times as often.
+	MemberTTL time.Duration
 	// Clock is the clock of the machine, in simulation the virtual one.
 	Clock func() time.Time
 	// Observe, if set, receives the end of each publication.
-	Observe func(Activity)
+	Observe func(Publication)
 	// Extra are further actors of the process: a Consumer, a Reconciler.
 	Extra []Actor
 }
 
 // DefaultOptions returns the options of an ordinary process, except Process and Clock.
 func DefaultOptions() Options {
-	const partitions, workers, batch = 16, 20, 50
 	retry := schedule.DefaultRetry()
-	return Options{Partitions: partitions, Workers: workers, Batch: batch, Retry: retry, Look: LookFor(schedule.DefaultLimits().MinDelay), Beat: retry.Lease}
+	return Options{Partitions: 16, Workers: 20, Batch: 50, Retry: retry, Poll: PollFor(schedule.DefaultLimits().MinDelay), MemberTTL: retry.Lease}
 }
 
-// LookFor returns the Look for a minimum delay.
-func LookFor(least time.Duration) time.Duration {
-	const shortest = 100 * time.Millisecond
-	return min(max(least/2, shortest), longestRest)
+// PollFor returns the Poll for a minimum delay of events.
+func PollFor(minDelay time.Duration) time.Duration {
+	return min(max(minDelay/2, 100*time.Millisecond), maxRest)
 }
 
 func (o Options) check() error {
@@ -56,10 +54,10 @@ func (o Options) check() error {
 	if o.Process == "" {
 		errs = append(errs, errors.New("the process has no name"))
 	}
-	within("the number of partitions", o.Partitions, 1, MostPartitions)
-	within("the semaphore limit", o.Workers, 0, mostWorkers)
-	within("the batch size", o.Batch, 1, MostAtOnce)
-	within("the number of attempts", o.Retry.Attempts, 1, mostAttempts)
+	within("the number of partitions", o.Partitions, 1, MaxPartitions)
+	within("the number of workers", o.Workers, 0, maxWorkers)
+	within("the batch size", o.Batch, 1, MaxBatch)
+	within("the number of attempts", o.Retry.Attempts, 1, maxAttempts)
 	if o.Retry.Lease < time.Second {
 		errs = append(errs, fmt.Errorf("the lease is %s, want 1s or more", o.Retry.Lease))
 	}
@@ -68,17 +66,17 @@ func (o Options) check() error {
 
 // Limits of the options.
 const (
-	MostPartitions = 1024
-	mostWorkers    = 256
-	mostAttempts   = 1000
+	MaxPartitions = 1024
+	maxWorkers    = 256
+	maxAttempts   = 1000
 )
 
 // fires reports whether the process publishes events.
-func (o Options) fires() bool { return o.Workers > 0 || o.Drains }
+func (o Options) fires() bool { return o.Workers > 0 || o.Manual }
 
-func (o Options) observe(a Activity) {
+func (o Options) observe(p Publication) {
 	if o.Observe != nil {
-		o.Observe(a)
+		o.Observe(p)
 	}
 }
 
@@ -110,10 +108,10 @@ func New(ledger Ledger, sink Sink, opts Options) (*Scheduler, error) {
 	}
 	s := &Scheduler{ledger: ledger, sink: sink, opts: opts, clock: &clock{local: opts.Clock}, queue: newPartitionQueue()}
 	s.count.Store(int64(opts.Partitions))
-	s.actors = append(s.actors, Actor{Name: "membership", Step: s.beat})
+	s.actors = append(s.actors, Actor{Name: "membership", Step: s.heartbeat})
 	for range opts.Workers {
 		w := newWorker(s)
-		s.actors = append(s.actors, Actor{Name: "worker", Step: w.Step, Wake: w.wake})
+		s.actors = append(s.actors, Actor{Name: "worker", Step: w.step, Wake: w.wake})
 	}
 	s.actors = append(s.actors, opts.Extra...)
 	return s, nil
@@ -132,19 +130,19 @@ func (s *Scheduler) Owned() int { return s.queue.owned() }
 // Publishing returns the number of batches that this process is publishing.
 func (s *Scheduler) Publishing() int { return int(s.publishing.Load()) }
 
-// Note informs the workers of this process that an event was scheduled or moved, so that it fires in
+// Notify informs the workers of this process that an event was scheduled or moved, so that it fires in
 // time even if it is due before they look at its partition again.
-func (s *Scheduler) Note(e *schedule.Event) {
+func (s *Scheduler) Notify(e *schedule.Event) {
 	if e != nil && e.Status == schedule.Scheduled {
-		s.queue.note(schedule.Partition(e.ID, int(s.count.Load())), e.Next)
+		s.queue.notify(schedule.Partition(e.ID, int(s.count.Load())), e.Next)
 	}
 }
 
-// NoteEntries does the same for entries that were added to the index.
-func (s *Scheduler) NoteEntries(entries []schedule.Entry) {
+// NotifyEntries does the same for entries that were added to the index.
+func (s *Scheduler) NotifyEntries(entries []schedule.Entry) {
 	count := int(s.count.Load())
 	for _, e := range entries {
-		s.queue.note(schedule.Partition(e.ID, count), e.Next)
+		s.queue.notify(schedule.Partition(e.ID, count), e.Next)
 	}
 }
 
@@ -154,17 +152,17 @@ func (s *Scheduler) Prepare(ctx context.Context) error {
 	if err := s.ledger.SetPartitions(ctx, 0, s.opts.Partitions); err != nil {
 		return err
 	}
-	_, err := s.beat(ctx)
+	_, err := s.heartbeat(ctx)
 	return err
 }
 
-// beat registers the process, and reads the other processes and the partitions.
-func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
+// heartbeat registers the process, and reads the other processes and the partitions.
+func (s *Scheduler) heartbeat(ctx context.Context) (time.Duration, error) {
 	name := s.opts.Process
 	if !s.opts.fires() {
 		name = ""
 	}
-	members, err := s.ledger.Members(ctx, name, s.opts.Beat)
+	members, err := s.ledger.Members(ctx, name, s.opts.MemberTTL)
 	if err != nil {
 		return 0, err
 	}
@@ -174,7 +172,7 @@ func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	}
 	s.count.Store(int64(members.Count))
 	s.queue.set(members.Partitions, func(p int) bool { return owner(p, members.Processes) == name })
-	return s.opts.Beat / 3, nil
+	return s.opts.MemberTTL / 3, nil
 }
 
 // Run works until ctx ends. It then claims nothing more, and publications in progress get a few
@@ -185,7 +183,7 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(shutdownTimeout, cancel) })
 	defer stop()
 	var wg sync.WaitGroup
 	for _, a := range s.actors {
@@ -195,17 +193,17 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	if !s.opts.fires() {
 		return nil
 	}
-	ended, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	ended, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer done()
 	_, err := s.ledger.Members(ended, s.opts.Process, 0)
 	return err
 }
 
-// Drain publishes what is due in all partitions, and returns how many events were published and when
+// PublishDue publishes what is due in all partitions, and returns how many events were published and when
 // the next event is due, zero if there is none. It replaces running workers when a virtual clock is
 // about to be advanced.
-func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, err error) {
-	members, err := s.ledger.Members(ctx, s.opts.Process, s.opts.Beat)
+func (s *Scheduler) PublishDue(ctx context.Context) (published int, next time.Time, err error) {
+	members, err := s.ledger.Members(ctx, s.opts.Process, s.opts.MemberTTL)
 	if err != nil {
 		return 0, next, err
 	}
@@ -231,8 +229,8 @@ func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, e
 	return published, next, nil
 }
 
-// drain is how long a stopping process waits for publications in progress.
-const drain = 10 * time.Second
+// shutdownTimeout is how long a stopping process waits for publications in progress.
+const shutdownTimeout = 10 * time.Second
 
 // loop steps an actor until ctx ends; the steps use work as their context.
 func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Logger) {

@@ -30,7 +30,7 @@ type site struct {
 	sched *scheduler.Scheduler
 
 	mu   sync.Mutex
-	ends []scheduler.Activity
+	ends []scheduler.Publication
 }
 
 func newSite(t *testing.T, change func(*scheduler.Options)) *site {
@@ -43,8 +43,8 @@ func newSiteWith(t *testing.T, streams bool, change func(*scheduler.Options)) *s
 	t.Helper()
 	s := &site{store: store.New(redistest.Start(t), store.Options{})}
 	opts := scheduler.DefaultOptions()
-	opts.Process, opts.Clock, opts.Partitions, opts.Look = "p-1", time.Now, 4, 100*time.Millisecond
-	opts.Observe = func(a scheduler.Activity) {
+	opts.Process, opts.Clock, opts.Partitions, opts.Poll = "p-1", time.Now, 4, 100*time.Millisecond
+	opts.Observe = func(a scheduler.Publication) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.ends = append(s.ends, a)
@@ -55,7 +55,7 @@ func newSiteWith(t *testing.T, streams bool, change func(*scheduler.Options)) *s
 	keep := agenda.Defaults()
 	keep.Streams = streams
 	ledger := agenda.NewLedger(s.store.Redis(), keep)
-	sink := scheduler.Topics{Tenant: scheduler.Tenants{Store: s.store}, Plain: scheduler.Streams{Redis: s.store.Redis()}}
+	sink := scheduler.TopicSink{Tenant: scheduler.TenantSink{Store: s.store}, Plain: scheduler.StreamSink{Redis: s.store.Redis()}}
 	var err error
 	if s.sched, err = scheduler.New(ledger, sink, opts); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func checkStreams(t *testing.T, s *site) {
 	await(t, "the events", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() >= n })
 	stop()
 	for _, a := range s.ends {
-		if a.End != schedule.Fired || a.Lost || a.Event.Topic != "orders" || a.Lateness < 0 {
+		if a.Status != schedule.Fired || a.Unrecorded || a.Event.Topic != "orders" || a.Lateness < 0 {
 			t.Errorf("%s ended as %+v", a.Event.ID, a)
 		}
 	}
@@ -242,7 +242,7 @@ func TestTenants(t *testing.T) {
 // even if it is due before the next look.
 func TestNote(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(o *scheduler.Options) { o.Look = time.Hour })
+	s := newSite(t, func(o *scheduler.Options) { o.Poll = time.Hour })
 	defer s.run(t)()
 	key := agenda.StreamKey(s.store.Redis(), "soon")
 	request := scheduler.Request{ID: uuidOf(1), After: 50 * time.Millisecond, Content: schedule.Content{Topic: "soon", Payload: []byte("x")}}
@@ -251,7 +251,7 @@ func TestNote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sched.Note(out[0].Event)
+	s.sched.Notify(out[0].Event)
 	await(t, "the event", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() == 1 })
 }
 
@@ -266,7 +266,7 @@ func TestLease(t *testing.T) {
 	ledger := agenda.NewLedger(s.store.Redis(), agenda.Defaults())
 	leases := map[string]time.Time{}
 	for p := range 4 { // by a process that dies now
-		got, err := ledger.Claim(t.Context(), schedule.Claim{Partition: p, Most: n, Owner: "dead", Lease: time.Second})
+		got, err := ledger.Claim(t.Context(), schedule.Claim{Partition: p, Limit: n, Owner: "dead", Lease: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestLease(t *testing.T) {
 // Without work, a process sends Redis at most one command a second.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(o *scheduler.Options) { o.Look, o.Partitions = scheduler.LookFor(time.Minute), 16 })
+	s := newSite(t, func(o *scheduler.Options) { o.Poll, o.Partitions = scheduler.PollFor(time.Minute), 16 })
 	defer s.run(t)()
 	s.schedule(t, "later", 100, time.Hour)
 	time.Sleep(500 * time.Millisecond) // until all partitions were looked at

@@ -25,45 +25,43 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Topics is the Sink that publishes each event to the place that the prefix of its topic names.
-type Topics struct {
+// TopicSink publishes each event to the sink that the prefix of its topic selects.
+type TopicSink struct {
 	Tenant Sink // of event:TYPE and workflow:NAME
 	Plain  Sink // of all other topics
 }
 
 // Publish implements Sink.
-func (t Topics) Publish(ctx context.Context, events []schedule.Event) []error {
-	out := make([]error, len(events))
-	for _, tenant := range []bool{true, false} {
-		sink := t.Plain
-		if tenant {
-			sink = t.Tenant
-		}
+func (t TopicSink) Publish(ctx context.Context, events []schedule.Event) []error {
+	errs := make([]error, len(events))
+	publish := func(sink Sink, ofTenant bool) {
 		var some []schedule.Event
 		var at []int
 		for i, e := range events {
-			if tenant == (strings.HasPrefix(e.Topic, schedule.EventTopic) || strings.HasPrefix(e.Topic, schedule.WorkflowTopic)) {
+			if ofTenant == (strings.HasPrefix(e.Topic, schedule.EventTopic) || strings.HasPrefix(e.Topic, schedule.WorkflowTopic)) {
 				some, at = append(some, e), append(at, i)
 			}
 		}
 		if len(some) == 0 {
-			continue
+			return
 		}
 		for i, err := range sink.Publish(ctx, some) {
-			out[at[i]] = err
+			errs[at[i]] = err
 		}
 	}
-	return out
+	publish(t.Tenant, true)
+	publish(t.Plain, false)
+	return errs
 }
 
-// Tenants is the Sink for topics that belong to a tenant: event:TYPE publishes a CloudEvent in its
+// TenantSink is the Sink for topics that belong to a tenant: event:TYPE publishes a CloudEvent in its
 // stream, with the event's id; an execution receives each id once. workflow:NAME starts an execution
 // with the event's id, so it starts once.
-type Tenants struct{ Store *store.Store }
+type TenantSink struct{ Store *store.Store }
 
 // Publish implements Sink. One event takes up to five round trips, so several are published
 // concurrently: a batch must finish before its lease expires.
-func (t Tenants) Publish(ctx context.Context, events []schedule.Event) []error {
+func (t TenantSink) Publish(ctx context.Context, events []schedule.Event) []error {
 	const atOnce = 16
 	out, next := make([]error, len(events)), atomic.Int64{}
 	var wg sync.WaitGroup
@@ -78,11 +76,14 @@ func (t Tenants) Publish(ctx context.Context, events []schedule.Event) []error {
 	return out
 }
 
-func (t Tenants) publish(ctx context.Context, e *schedule.Event) error {
+func (t TenantSink) publish(ctx context.Context, e *schedule.Event) error {
 	if name, ok := strings.CutPrefix(e.Topic, schedule.WorkflowTopic); ok {
 		return t.start(ctx, e, name)
 	}
-	return t.emit(ctx, e)
+	return t.Store.Publish(ctx, event.Event{
+		ID: e.ID, Source: schedule.Source, Type: event.Type(strings.TrimPrefix(e.Topic, schedule.EventTopic)), Time: e.Due,
+		Tenant: e.Tenant, Data: data(e.Payload), Ext: e.Headers,
+	})
 }
 
 // data returns the payload if it is JSON, otherwise as a JSON string.
@@ -93,15 +94,7 @@ func data(payload []byte) json.RawMessage {
 	return event.Encode(string(payload))
 }
 
-func (t Tenants) emit(ctx context.Context, e *schedule.Event) error {
-	one := event.Event{
-		ID: e.ID, Source: schedule.Source, Type: event.Type(strings.TrimPrefix(e.Topic, schedule.EventTopic)), Time: e.Due,
-		Tenant: e.Tenant, Data: data(e.Payload), Ext: e.Headers,
-	}
-	return t.Store.Publish(ctx, one)
-}
-
-func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) error {
+func (t TenantSink) start(ctx context.Context, e *schedule.Event, name string) error {
 	name, version, _ := strings.Cut(name, ":")
 	id, err := t.find(ctx, e.Tenant, name)
 	if err != nil {
@@ -113,14 +106,14 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 		}
 	}
 	namespace, name, _ := strings.Cut(id, ".")
-	sender := map[string]string{}
+	trace := map[string]string{}
 	for _, name := range event.TraceAttributes() {
 		if value := e.Headers[name]; value != "" {
-			sender[name] = value
+			trace[name] = value
 		}
 	}
 	err = engine.StartExecution(ctx, t.Store, engine.StartRequest{
-		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload), Trace: sender,
+		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload), Trace: trace,
 	})
 	if errors.Is(err, store.ErrExists) {
 		return nil // started by an earlier publication whose outcome was unknown
@@ -130,7 +123,7 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 
 // find returns the id, "namespace.name", of a registered workflow from its id or, if unique, its
 // name.
-func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) {
+func (t TenantSink) find(ctx context.Context, tenant, name string) (string, error) {
 	if known, err := registry.New(t.Store).Versions(ctx, tenant, name); err != nil || len(known) > 0 {
 		return name, err
 	}
@@ -154,17 +147,17 @@ func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) 
 	}
 }
 
-// Streams is the Sink that appends each event to the Redis stream of its topic, see agenda.StreamKey.
+// StreamSink appends each event to the Redis stream of its topic, see agenda.StreamKey.
 // It does not trim the stream, which is up to its readers.
-type Streams struct{ Redis *wire.Client }
+type StreamSink struct{ Redis *wire.Client }
 
 // Publish implements Sink.
-func (s Streams) Publish(ctx context.Context, events []schedule.Event) []error {
+func (s StreamSink) Publish(ctx context.Context, events []schedule.Event) []error {
 	pipe := s.Redis.Pipeline()
 	cmds := make([]*redis.StringCmd, len(events))
 	for i := range events {
 		e := &events[i]
-		values := make([]any, 0, 20+2*len(e.Headers)) //nolint:mnd // the fields below
+		values := make([]any, 0, 20+2*len(e.Headers))
 		values = append(values, "id", e.ID, "source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType,
 			"time", e.Due.UTC().Format(time.RFC3339Nano), "key", e.RecordKey(), "attempt", strconv.Itoa(e.Attempts+1), "data", e.Payload)
 		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
@@ -192,11 +185,11 @@ func classified(err error) error {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("%w: %w", schedule.ErrNotPublished, err)
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("%w: %w", schedule.ErrAway, err)
+		return fmt.Errorf("%w: %w", schedule.ErrUnreachable, err)
 	case !replied:
 		return err // the reply may have been lost
 	case store.Temporary(err): // out of memory, loading, a replica
-		return fmt.Errorf("%w: %w", schedule.ErrAway, err)
+		return fmt.Errorf("%w: %w", schedule.ErrUnreachable, err)
 	default:
 		return fmt.Errorf("%w: %w", schedule.ErrRefused, err)
 	}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,13 +27,12 @@ func (taker) Publish(_ context.Context, events []schedule.Event) []error {
 func TestPublishedAfterClaim(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(2_000_000_000_000)
-	var seen []Activity
-	w := &Worker{
+	var seen []Publication
+	w := newWorker(&Scheduler{
 		ledger: recorder{}, sink: taker{}, queue: newPartitionQueue(),
-		clock:      &clock{local: func() time.Time { return now }},
-		opts:       Options{Observe: func(a Activity) { seen = append(seen, a) }},
-		publishing: new(atomic.Int64),
-	}
+		clock: &clock{local: func() time.Time { return now }},
+		opts:  Options{Observe: func(p Publication) { seen = append(seen, p) }},
+	})
 	w.clock.set(now.Add(-time.Second))
 	claimed := schedule.Claimed{Now: now, Events: []schedule.Event{{ID: "1", Content: schedule.Content{Due: now}, Status: schedule.Firing}}}
 	if _, err := w.publish(t.Context(), claimed); err != nil || len(seen) != 1 || seen[0].Lateness != 0 {

@@ -25,7 +25,7 @@ type Scheduler struct {
 	expired, reconciled                       prometheus.Counter
 	rpcTime                                   *prometheus.HistogramVec
 
-	away atomic.Int64 // when it was last logged that the sink is away, in nanoseconds
+	unreachable atomic.Int64 // when it was last logged that the sink is unreachable, in nanoseconds
 }
 
 // NewScheduler returns a Scheduler that logs to log, and registers all its metrics.
@@ -46,22 +46,22 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 	}
 }
 
-// Published records the outcome of a publication. While the sink is away, that is logged every ten
-// seconds instead of for each event.
-func (s *Scheduler) Published(a scheduler.Activity) {
+// Published records the outcome of a publication. While the sink is unreachable, that is logged every
+// ten seconds instead of for each event.
+func (s *Scheduler) Published(p scheduler.Publication) {
 	const pause = 10 * time.Second
-	s.publishing.Observe(a.Took.Seconds())
-	if a.Event.Status == schedule.Firing && a.Event.Attempts > a.Event.Failures {
+	s.publishing.Observe(p.Took.Seconds())
+	if p.Event.Status == schedule.Firing && p.Event.Attempts > p.Event.Failures {
 		s.expired.Inc()
 	}
 	level := slog.LevelDebug
-	if a.Err == nil {
-		s.lateness.Observe(max(a.Lateness, 0).Seconds())
-		s.fired.WithLabelValues(s.topics.of(a.Event.Topic)).Inc()
+	if p.Err == nil {
+		s.lateness.Observe(max(p.Lateness, 0).Seconds())
+		s.fired.WithLabelValues(s.topics.of(p.Event.Topic)).Inc()
 	} else {
-		s.failed.WithLabelValues(class(a.Err)).Inc()
+		s.failed.WithLabelValues(class(p.Err)).Inc()
 		level = slog.LevelWarn
-		if now, last := time.Now().UnixNano(), s.away.Load(); errors.Is(a.Err, schedule.ErrAway) && (now-last < int64(pause) || !s.away.CompareAndSwap(last, now)) {
+		if now, last := time.Now().UnixNano(), s.unreachable.Load(); errors.Is(p.Err, schedule.ErrUnreachable) && (now-last < int64(pause) || !s.unreachable.CompareAndSwap(last, now)) {
 			level = slog.LevelDebug
 		}
 	}
@@ -70,34 +70,34 @@ func (s *Scheduler) Published(a scheduler.Activity) {
 		return
 	}
 	fields := []any{
-		"event_id", a.Event.ID, "topic", a.Event.Topic, "partition", a.Partition, "execute_at", a.Event.Due.UTC().Format(time.RFC3339Nano),
-		"lateness_ms", a.Lateness.Milliseconds(), "attempt", a.Event.Attempts + 1, "owner", a.Event.Owner, "outcome", outcome(a),
+		"event_id", p.Event.ID, "topic", p.Event.Topic, "partition", p.Partition, "execute_at", p.Event.Due.UTC().Format(time.RFC3339Nano),
+		"lateness_ms", p.Lateness.Milliseconds(), "attempt", p.Event.Attempts + 1, "owner", p.Event.Owner, "outcome", outcome(p),
 	}
-	if a.Err != nil {
-		s.log.Log(ctx, level, "event not published", append(fields, "err", a.Err)...)
+	if p.Err != nil {
+		s.log.Log(ctx, level, "event not published", append(fields, "err", p.Err)...)
 		return
 	}
 	s.log.Log(ctx, level, "event published", fields...)
 }
 
 // outcome returns how a publication ended.
-func outcome(a scheduler.Activity) string {
+func outcome(p scheduler.Publication) string {
 	switch {
-	case a.End == "":
+	case p.Status == "":
 		return "unknown"
-	case a.Lost:
+	case p.Unrecorded:
 		return "not recorded"
 	default:
-		return string(a.End)
+		return string(p.Status)
 	}
 }
 
 // class returns what is known about a failed publication.
 func class(err error) string {
 	switch {
-	case errors.Is(err, schedule.ErrAway):
+	case errors.Is(err, schedule.ErrUnreachable):
 		return "away"
-	case errors.Is(err, schedule.ErrLater):
+	case errors.Is(err, schedule.ErrUnavailable):
 		return "not available"
 	case errors.Is(err, schedule.ErrRefused):
 		return "refused"

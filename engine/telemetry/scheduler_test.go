@@ -33,13 +33,13 @@ func TestSchedulerMetrics(t *testing.T) {
 		Owned: func() int { return 2 }, Publishing: func() int { return 6 }, Lag: func() map[int32]int64 { return map[int32]int64{1: 9} },
 	}, slog.New(slog.DiscardHandler)))
 	for attempts, err := range []error{
-		nil, errors.New("connection lost"), schedule.ErrAway, schedule.ErrLater, schedule.ErrRefused, schedule.ErrNotPublished,
+		nil, errors.New("connection lost"), schedule.ErrUnreachable, schedule.ErrUnavailable, schedule.ErrRefused, schedule.ErrNotPublished,
 	} {
 		e := &schedule.Event{Status: schedule.Firing, Attempts: attempts, Failures: min(attempts, 4), Content: schedule.Content{Topic: "orders"}}
 		if err != nil {
 			err = fmt.Errorf("publish: %w", err)
 		}
-		s.Published(scheduler.Activity{Event: e, Err: err, Lateness: 3 * time.Millisecond, Took: time.Millisecond})
+		s.Published(scheduler.Publication{Event: e, Err: err, Lateness: 3 * time.Millisecond, Took: time.Millisecond})
 	}
 	s.Reconciled(12)
 	s.Requested(false, schedule.Conflict)
@@ -65,7 +65,7 @@ func TestSchedulerMetrics(t *testing.T) {
 }
 
 // Each failure has a line in the log with the documented fields, but not its payload. While the
-// sink is away, one line says so instead of one for each event.
+// sink is unreachable, one line says so instead of one for each event.
 func TestSchedulerLog(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -75,15 +75,15 @@ func TestSchedulerLog(t *testing.T) {
 		Headers: map[string]string{"authorization": "secret"},
 	}}
 	for range 50 {
-		s.Published(scheduler.Activity{Event: e, Err: schedule.ErrAway})
-		s.Published(scheduler.Activity{Event: e})
+		s.Published(scheduler.Publication{Event: e, Err: schedule.ErrUnreachable})
+		s.Published(scheduler.Publication{Event: e})
 	}
-	failed := scheduler.Activity{Event: e, Partition: 7, Err: schedule.ErrRefused, End: schedule.Dead, Lateness: 7 * time.Millisecond}
+	failed := scheduler.Publication{Event: e, Partition: 7, Err: schedule.ErrRefused, Status: schedule.Dead, Lateness: 7 * time.Millisecond}
 	s.Published(failed)
 	s.Published(failed)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	if len(lines) != 3 || strings.Contains(log.String(), "secret") {
-		t.Fatalf("%d lines, want one that the sink is away, and two failures:\n%s", len(lines), log.String())
+		t.Fatalf("%d lines, want one that the sink is unreachable, and two failures:\n%s", len(lines), log.String())
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil {

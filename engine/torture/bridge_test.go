@@ -63,7 +63,7 @@ func (b bridging) options() (*bridge.Options, error) {
 		opts.Listen, opts.Trusted = []string{"flunq.{tenant}.in.>", "flunq.{tenant}.results.>"}, []string{"flunq.{tenant}.results.>"}
 		return opts, err
 	}
-	e := kafka.Exchange{Options: kafka.Defaults(), Group: "flunq"}
+	e := kafka.BridgeOptions{Options: kafka.Defaults(), Group: "flunq"}
 	e.Brokers, e.Timeout, e.Wait = []string{b.Broker}, time.Second, 100*time.Millisecond
 	publisher, err := kafka.NewPublisher(e)
 	if err != nil {

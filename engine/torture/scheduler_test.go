@@ -67,7 +67,7 @@ func (s scheduling) kafka() kafka.Options {
 // sink returns where the process publishes events.
 func (s scheduling) sink(st *store.Store) (scheduler.Sink, func(), error) {
 	if s.Sink != toKafka {
-		return scheduler.Topics{Tenant: scheduler.Tenants{Store: st}, Plain: scheduler.Streams{Redis: st.Redis()}}, func() {}, nil
+		return scheduler.TopicSink{Tenant: scheduler.TenantSink{Store: st}, Plain: scheduler.StreamSink{Redis: st.Redis()}}, func() {}, nil
 	}
 	sink, err := kafka.NewSink(s.kafka())
 	if err != nil {
@@ -113,7 +113,7 @@ func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time
 		return nil, nil, err
 	}
 	index := agenda.NewIndex(st.Redis())
-	ledger := scheduler.NewTabled(table, index, nil)
+	ledger := scheduler.NewTableLedger(table, index, nil)
 	reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{Bucket: s.Lease, Check: s.Lease / 4, Now: now})
 	actors := []scheduler.Actor{{Name: "reconciler", Step: reconciler.Step}}
 	if !s.Feed {
@@ -128,7 +128,7 @@ func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time
 		consumer := scheduler.NewConsumer(feed, ledger, scheduler.ConsumerOptions{APIOptions: s.limits(now), Retry: schedule.DefaultRetry()})
 		return ledger, []scheduler.Actor{{Name: "consumer", Step: consumer.Step}}, nil
 	}
-	return scheduler.NewTabled(table, index, feed), actors, nil
+	return scheduler.NewTableLedger(table, index, feed), actors, nil
 }
 
 // limits lets clients schedule events for any time.
@@ -145,7 +145,7 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	}
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock, opts.Workers = process, time.Now, s.Workers
-	opts.Retry.Lease, opts.Beat, opts.Look = s.Lease, s.Lease, 100*time.Millisecond
+	opts.Retry.Lease, opts.MemberTTL, opts.Poll = s.Lease, s.Lease, 100*time.Millisecond
 	ledger, actors, err := s.ledger(ctx, st, time.Now) // one machine, one clock
 	if err != nil {
 		return err

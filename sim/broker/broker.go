@@ -195,7 +195,7 @@ func (b *Broker) leave(f *Feed) {
 }
 
 // Feed is a member of the group and a producer of requests. It implements scheduler.Feed and
-// scheduler.Queue.
+// scheduler.Producer.
 type Feed struct {
 	broker    *Broker
 	process   string
@@ -212,7 +212,7 @@ func (b *Broker) Feed(process string) *Feed {
 	return &Feed{broker: b, process: process, positions: map[int]int64{}, marks: map[int]int64{}}
 }
 
-// Send implements scheduler.Queue.
+// Send implements scheduler.Producer.
 func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
 	errs := make([]error, len(events))
 	for i := range events {

@@ -51,7 +51,7 @@ func TestHook(t *testing.T) {
 		"lost request": {func(func()) error { return errLost }, errLost, 0},
 		"lost reply":   {func(do func()) error { do(); return errLost }, errLost, 1},
 		"twice":        {func(do func()) error { do(); do(); return nil }, nil, 2},
-		"away":         {func(func()) error { return schedule.ErrAway }, schedule.ErrAway, 0},
+		"away":         {func(func()) error { return schedule.ErrUnreachable }, schedule.ErrUnreachable, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

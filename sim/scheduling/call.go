@@ -113,8 +113,8 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	if a.over || a.process.dead || !a.yield(struct{}{}) || a.process.dead {
 		return errCrashed
 	}
-	if most := uint64(s.setting.Latency); most > 0 { //nolint:gosec // positive
-		took := time.Duration(s.chance("latency "+a.name, s.calls[a.name])%most) / 2 //nolint:gosec // a small number
+	if most := uint64(s.setting.Latency); most > 0 {
+		took := time.Duration(s.chance("latency "+a.name, s.calls[a.name])%most) / 2
 		if !s.sleep(a, took.Truncate(10*time.Microsecond)) || a.process.dead {
 			return errCrashed
 		}
@@ -142,7 +142,7 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	case a.process.dead || fault(sim.CrashBefore):
 		return errCrashed
 	case s.now.Before(s.outages[to]) && to == toBroker:
-		return fmt.Errorf("%w: %w", schedule.ErrAway, errLost)
+		return fmt.Errorf("%w: %w", schedule.ErrUnreachable, errLost)
 	case s.now.Before(s.outages[to]):
 		return &net.OpError{Op: "dial", Net: "tcp", Err: errLost}
 	case fault(sim.DropRequest):
@@ -181,7 +181,7 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 		p.frozen = later(p.frozen, s.now.Add(f.Amount))
 		s.expel(p)
 	case sim.Rebalance:
-		s.broker.Rebalance(int(s.chance("rebalance "+a.name, f.Command) % 4)) //nolint:gosec // small
+		s.broker.Rebalance(int(s.chance("rebalance "+a.name, f.Command) % 4))
 	case sim.Slow:
 		return s.sleep(a, f.Amount)
 	case sim.Outage, sim.Throttle:
@@ -247,7 +247,7 @@ func (s *simulation) lag() time.Duration {
 		return 0
 	}
 	n := s.chance("lag "+s.current.name, s.calls[s.current.name])
-	return time.Duration(n % uint64(s.setting.Lag)).Truncate(time.Millisecond) //nolint:gosec // positive
+	return time.Duration(n % uint64(s.setting.Lag)).Truncate(time.Millisecond)
 }
 
 // names describes commands by their names.

@@ -299,7 +299,7 @@ func (o *observer) returned(x *schedule.Event, err error) {
 	}
 	e := o.event(x.ID)
 	e.errors = append(e.errors, err.Error())
-	o.away = o.away || errors.Is(err, schedule.ErrAway)
+	o.away = o.away || errors.Is(err, schedule.ErrUnreachable)
 }
 
 // finish checks how all events have ended.

@@ -39,12 +39,12 @@ func (s *simulation) boot(p *process) {
 		return
 	}
 	g := &s.setting
-	p.skew = time.Duration(s.chance("skew "+p.name(), 0)%uint64(2*g.Skew+1)) - g.Skew //nolint:gosec // small
+	p.skew = time.Duration(s.chance("skew "+p.name(), 0)%uint64(2*g.Skew+1)) - g.Skew
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Partitions, opts.Workers, opts.Batch = p.name(), s.partitions, g.Workers, g.Batch
-	opts.Retry.Lease, opts.Beat = g.Lease, g.Lease
+	opts.Retry.Lease, opts.MemberTTL = g.Lease, g.Lease
 	opts.Retry.Attempts = g.Attempts
-	opts.Look = scheduler.LookFor(g.MinDelay)
+	opts.Poll = scheduler.PollFor(g.MinDelay)
 	opts.Clock = func() time.Time { return s.now.Add(p.skew) }
 	index := s.index()
 	if s.table != nil && !s.mistake.NoReconciler {
@@ -52,9 +52,9 @@ func (s *simulation) boot(p *process) {
 	}
 	limits := schedule.DefaultLimits()
 	limits.MinDelay = g.MinDelay
-	now, note := func() time.Time { return p.scheduler.Now() }, func(e *schedule.Event) { p.scheduler.Note(e) }
-	api := scheduler.APIOptions{Limits: limits, Tenant: "default", Now: now, Note: note}
-	var queue scheduler.Queue
+	now, note := func() time.Time { return p.scheduler.Now() }, func(e *schedule.Event) { p.scheduler.Notify(e) }
+	api := scheduler.APIOptions{Limits: limits, Tenant: "default", Now: now, Notify: note}
+	var queue scheduler.Producer
 	if g.Feed {
 		feed := s.broker.Feed(p.name())
 		opts.Extra = append(opts.Extra, s.consumer(feed, s.ledger(index, nil), api))
@@ -142,7 +142,7 @@ func (s *simulation) crash(p *process, faults []sim.Fault) {
 }
 
 // ledger returns a ledger of a process. The queue may be nil.
-func (s *simulation) ledger(index agenda.Index, queue scheduler.Queue) scheduler.Ledger {
+func (s *simulation) ledger(index agenda.Index, queue scheduler.Producer) scheduler.Ledger {
 	l := s.rightLedger(index, queue)
 	if s.mistake.Ledger != nil {
 		l = s.mistake.Ledger(l, s.client)
@@ -157,13 +157,13 @@ func (s *simulation) index() agenda.Index {
 
 // rightLedger returns a ledger without a mistake around it. The index and the queue are for a
 // table.
-func (s *simulation) rightLedger(index agenda.Index, queue scheduler.Queue) scheduler.Ledger {
+func (s *simulation) rightLedger(index agenda.Index, queue scheduler.Producer) scheduler.Ledger {
 	if s.table == nil {
 		opts := agenda.Defaults()
 		opts.Streams = s.setting.once()
 		return agenda.NewLedger(wire.NewClient(s.client, &memories), opts)
 	}
-	return scheduler.NewTabled(s.records(), index, queue)
+	return scheduler.NewTableLedger(s.records(), index, queue)
 }
 
 // records returns the table as processes see it.
@@ -178,7 +178,7 @@ func (s *simulation) records() scheduler.Table {
 func (s *simulation) reconciler(p *process, index agenda.Index) scheduler.Actor {
 	r := scheduler.NewReconciler(s.records(), index, scheduler.ReconcilerOptions{
 		Bucket: s.setting.Bucket, Check: s.setting.Check, Now: func() time.Time { return p.scheduler.Now() },
-		Found: func(entries []schedule.Entry, _ int) { p.scheduler.NoteEntries(entries) },
+		Found: func(entries []schedule.Entry, _ int) { p.scheduler.NotifyEntries(entries) },
 	})
 	return scheduler.Actor{Name: "reconciler", Step: r.Step}
 }
@@ -193,7 +193,7 @@ func (s *simulation) sink(p *process) scheduler.Sink {
 	if s.setting.Broker {
 		return &testedSink{s, p, s.broker.Sink(p.name())}
 	}
-	return &testedSink{s, p, scheduler.Streams{Redis: wire.NewClient(s.client, &memories)}}
+	return &testedSink{s, p, scheduler.StreamSink{Redis: wire.NewClient(s.client, &memories)}}
 }
 
 // named records which method of the ledger an actor is in, and with which events.
@@ -338,7 +338,7 @@ func (s *simulation) refusal(e *schedule.Event) error {
 	case e.Topic == failingTopic && troubled:
 		return fmt.Errorf("%w: the topic has no leader", schedule.ErrNotPublished)
 	case e.Topic == awayTopic && troubled:
-		return fmt.Errorf("%w: the sink does not answer", schedule.ErrAway)
+		return fmt.Errorf("%w: the sink does not answer", schedule.ErrUnreachable)
 	default:
 		return nil
 	}

@@ -78,7 +78,7 @@ const (
 // Run performs the search. The report is valid even if ctx ends.
 func (s *Search) Run(ctx context.Context) (*Report, error) {
 	f := newFinder(s)
-	seeds := int(s.Last - s.First + 1) //nolint:gosec // there are fewer
+	seeds := int(s.Last - s.First + 1)
 	f.report.PlainOf, f.report.SeedsOf = min(seeds, plainRuns), seeds
 	err := f.each(ctx, PhasePlain, &f.report.Plain, f.report.PlainOf, f.plans(f.report.PlainOf, Plan{points: true}))
 	singles := f.singles()
@@ -132,7 +132,7 @@ type tried struct {
 func (f *finder) plans(n int, p Plan) iter.Seq[Plan] {
 	return func(yield func(Plan) bool) {
 		for i := range n {
-			p.Seed, p.Bridge = f.First+uint64(i), f.Bridge //nolint:gosec // positive
+			p.Seed, p.Bridge = f.First+uint64(i), f.Bridge
 			if !yield(p) {
 				return
 			}
@@ -176,7 +176,7 @@ func (f *finder) take(ctx context.Context, t tried) {
 	}
 	f.faults += len(t.Injected)
 	for _, actor := range t.Calls {
-		r.Calls += int(actor) //nolint:gosec // few
+		r.Calls += int(actor)
 	}
 	r.Published += t.Published
 	r.Elapsed += t.Elapsed

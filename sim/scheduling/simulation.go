@@ -238,7 +238,7 @@ func later(a, b time.Time) time.Time {
 
 // note adds a step to the trace.
 func (s *simulation) note(who, text string) {
-	s.trace = sim.Draw(s.trace, who, uint64(s.now.UnixNano())) //nolint:gosec // after 1970
+	s.trace = sim.Draw(s.trace, who, uint64(s.now.UnixNano()))
 	s.trace = sim.Draw(s.trace, text, 0)
 }
 

@@ -100,7 +100,7 @@ func (s *simulation) schedule() {
 
 // span returns a duration below a limit.
 func (s *simulation) span(name string, limit time.Duration) time.Duration {
-	return time.Duration(s.chance(name, 0)%uint64(limit/time.Millisecond)) * time.Millisecond //nolint:gosec // positive
+	return time.Duration(s.chance(name, 0)%uint64(limit/time.Millisecond)) * time.Millisecond
 }
 
 // scheduleEvent puts the requests for an event on the timeline.

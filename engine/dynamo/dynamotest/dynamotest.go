@@ -211,7 +211,7 @@ func run(folder string, command ...string) (<-chan string, error) {
 	if err := errors.Join(shell.Start(), read.Close()); err != nil {
 		return nil, err
 	}
-	lines := make(chan string, 100) //nolint:mnd // more than they print before answering
+	lines := make(chan string, 100)
 	go func() {
 		defer close(lines)
 		for scanner := bufio.NewScanner(out); scanner.Scan(); {

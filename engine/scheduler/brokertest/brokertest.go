@@ -1,5 +1,5 @@
 // Package brokertest tests the guarantees of brokers behind scheduler.Sink, scheduler.Feed and
-// scheduler.Queue.
+// scheduler.Producer.
 package brokertest
 
 import (
@@ -47,7 +47,7 @@ type Environment struct {
 // Feed is a feed that can leave its group.
 type Feed interface {
 	scheduler.Feed
-	scheduler.Queue
+	scheduler.Producer
 	Close(ctx context.Context) error
 }
 
@@ -146,7 +146,7 @@ func testUnknownTopic(t *testing.T, env Environment) {
 		if errors.Is(errs[0], schedule.ErrRefused) {
 			return
 		}
-		if !errors.Is(errs[0], schedule.ErrLater) || time.Since(began) > 20*time.Second {
+		if !errors.Is(errs[0], schedule.ErrUnavailable) || time.Since(began) > 20*time.Second {
 			t.Fatalf("after %s: %v", time.Since(began), errs[0])
 		}
 	}

@@ -157,7 +157,7 @@ func (l *ledger) claim(lease time.Duration) []schedule.Event {
 
 func (l *ledger) claimOf(partition, most int, lease time.Duration) schedule.Claimed {
 	l.t.Helper()
-	claimed, err := l.Claim(l.t.Context(), schedule.Claim{Partition: partition, Most: most, Owner: `host "1"`, Lease: lease})
+	claimed, err := l.Claim(l.t.Context(), schedule.Claim{Partition: partition, Limit: most, Owner: `host "1"`, Lease: lease})
 	l.check(err)
 	return claimed
 }
@@ -614,7 +614,7 @@ func testRace(t *testing.T, l *ledger) {
 			return err == nil && placed[0].Created
 		})
 		race("claim", func(l *ledger) bool {
-			claimed, err := l.Claim(t.Context(), schedule.Claim{Partition: p, Most: 10, Owner: "x", Lease: lease})
+			claimed, err := l.Claim(t.Context(), schedule.Claim{Partition: p, Limit: 10, Owner: "x", Lease: lease})
 			return err == nil && len(claimed.Events) == 1
 		})
 		race("settle", func(l *ledger) bool {
@@ -637,7 +637,7 @@ func testRace(t *testing.T, l *ledger) {
 				out, err := l.Change(t.Context(), e.ID, schedule.Change{Kind: schedule.Cancel}, e.Due)
 				return err == nil && out.Code == schedule.Success
 			}
-			c, err := l.Claim(t.Context(), schedule.Claim{Partition: p, Most: 10, Owner: "x", Lease: lease})
+			c, err := l.Claim(t.Context(), schedule.Claim{Partition: p, Limit: 10, Owner: "x", Lease: lease})
 			return err == nil && len(c.Events) == 1
 		})
 	}
@@ -862,7 +862,7 @@ func testHostile(t *testing.T, l *ledger) {
 		events = append(events, e)
 	}
 	l.place(events...)
-	claimed, err := l.Claim(t.Context(), schedule.Claim{Partition: schedule.Partition(id(0), count), Most: 0, Owner: "o", Lease: lease})
+	claimed, err := l.Claim(t.Context(), schedule.Claim{Partition: schedule.Partition(id(0), count), Limit: 0, Owner: "o", Lease: lease})
 	if err != nil || len(claimed.Events) != 0 {
 		t.Errorf("none was asked for: %+v, %v", claimed, err)
 	}

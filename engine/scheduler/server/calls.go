@@ -38,9 +38,9 @@ func (s *Server) stream(service any, to grpc.ServerStream, info *grpc.StreamServ
 	}
 	ctx, cancel := context.WithCancel(to.Context())
 	defer cancel()
-	defer context.AfterFunc(s.drain, cancel)()
+	defer context.AfterFunc(s.streams, cancel)()
 	err = handle(service, endingStream{to, ctx})
-	if err != nil && s.drain.Err() != nil {
+	if err != nil && s.streams.Err() != nil {
 		return status.Error(codes.Unavailable, "the server stops: go on with another one")
 	}
 	return err
@@ -64,16 +64,16 @@ func (s *Server) ended(ctx context.Context, method string, stream bool, began ti
 		*err = status.Error(codes.Internal, "the server has failed")
 	}
 	if *err != nil {
-		*err = s.public(ctx, method, *err)
+		*err = s.publicError(ctx, method, *err)
 	}
 	if s.opts.Observe != nil {
 		s.opts.Observe(Call{Method: method, Stream: stream, Code: status.Code(*err), Took: time.Since(began)})
 	}
 }
 
-// public returns the status that a client receives for an error. The store's messages may
+// publicError returns the status that a client receives for an error. The store's messages may
 // contain addresses, which clients must not see.
-func (s *Server) public(ctx context.Context, method string, err error) error {
+func (s *Server) publicError(ctx context.Context, method string, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}

@@ -57,14 +57,11 @@ func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (sch
 func (c *combiner) begin(ctx context.Context) {
 	c.do(ctx, c.take())
 	if batch := c.take(); len(batch) > 0 {
-		go c.run(ctx, batch)
-	}
-}
-
-// run schedules a batch, and then others until no call is waiting.
-func (c *combiner) run(ctx context.Context, batch []*waiter) {
-	for ; len(batch) > 0; batch = c.take() {
-		c.do(ctx, batch)
+		go func() {
+			for ; len(batch) > 0; batch = c.take() {
+				c.do(ctx, batch)
+			}
+		}()
 	}
 }
 

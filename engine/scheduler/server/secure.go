@@ -39,7 +39,7 @@ func (t *Tokens) Reload() error {
 	}
 	file, err := os.Stat(t.path)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the file
+		return err
 	}
 	t.mu.RLock()
 	same := file.ModTime().Equal(t.changed)
@@ -49,7 +49,7 @@ func (t *Tokens) Reload() error {
 	}
 	text, err := os.ReadFile(t.path)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the file
+		return err
 	}
 	var hashes [][sha256.Size]byte
 	number := 0
@@ -113,7 +113,7 @@ func TLS(cert, key, clientCA string) (*tls.Config, error) {
 func CertPool(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file
+		return nil, err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {

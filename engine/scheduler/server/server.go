@@ -43,8 +43,7 @@ type Options struct {
 
 // DefaultOptions returns the options of an ordinary deployment, except Log and Check.
 func DefaultOptions() Options {
-	const streams = 1000
-	return Options{Reflection: true, Timeout: 10 * time.Second, Streams: streams, CheckEvery: 2 * time.Second}
+	return Options{Reflection: true, Timeout: 10 * time.Second, Streams: 1000, CheckEvery: 2 * time.Second}
 }
 
 // MostBytes is the maximum size of a message that the server accepts.
@@ -60,21 +59,21 @@ type Call struct {
 
 // Server is the gRPC server of one process. New creates it, and Run runs it once.
 type Server struct {
-	opts   Options
-	grpc   *grpc.Server
-	health *health.Server
-	full   atomic.Bool     // new events are refused
-	drain  context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it
-	cut    context.CancelFunc
+	opts       Options
+	grpc       *grpc.Server
+	health     *health.Server
+	full       atomic.Bool     // new events are refused
+	streams    context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it
+	endStreams context.CancelFunc
 }
 
 // New returns a Server that answers from an API.
 func New(api *scheduler.API, opts Options) *Server {
 	s := &Server{opts: opts, health: health.NewServer()}
-	s.drain, s.cut = context.WithCancel(context.Background())
+	s.streams, s.endStreams = context.WithCancel(context.Background())
 	all := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MostBytes),
-		grpc.MaxConcurrentStreams(uint32(opts.Streams)), //nolint:gosec // small and positive
+		grpc.MaxConcurrentStreams(uint32(opts.Streams)),
 		grpc.ConnectionTimeout(10 * time.Second),
 		// A client that pings more often than its default allows is disconnected; a client that has
 		// vanished is noticed.
@@ -131,9 +130,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // stop ends the server gracefully.
 func (s *Server) stop() {
 	s.health.Shutdown()
-	// Watchers of the health are informed before their streams end.
-	const told = 100 * time.Millisecond
-	time.AfterFunc(told, s.cut)
+	time.AfterFunc(100*time.Millisecond, s.endStreams) // watchers of the health are informed before that
 	hard := time.AfterFunc(grace, s.grpc.Stop)
 	defer hard.Stop()
 	s.grpc.GracefulStop()

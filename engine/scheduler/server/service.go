@@ -43,8 +43,8 @@ func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) 
 
 // ScheduleMany schedules several events.
 func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyRequest) (*schedulerpb.ScheduleManyResponse, error) {
-	if n := len(r.GetRequests()); n > scheduler.MostAtOnce {
-		return nil, status.Errorf(codes.InvalidArgument, "%d requests: want at most %d", n, scheduler.MostAtOnce)
+	if n := len(r.GetRequests()); n > scheduler.MaxBatch {
+		return nil, status.Errorf(codes.InvalidArgument, "%d requests: want at most %d", n, scheduler.MaxBatch)
 	}
 	if s.full.Load() {
 		return nil, schedule.ErrFull
@@ -55,7 +55,7 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	}
 	outcomes, err := s.api.Schedule(ctx, requests)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Server.public does
+		return nil, err
 	}
 	out := &schedulerpb.ScheduleManyResponse{Responses: make([]*schedulerpb.ScheduleResponse, len(outcomes))}
 	for i, o := range outcomes {
@@ -162,7 +162,7 @@ func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer
 		}
 		found, next, err := s.api.List(to.Context(), f)
 		if err != nil {
-			return err //nolint:wrapcheck // Server.public does
+			return err
 		}
 		for i := range found {
 			e := s.event(&found[i], r.GetPayloads())
@@ -170,7 +170,7 @@ func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer
 				e.Cursor = next
 			}
 			if err := to.Send(e); err != nil {
-				return err //nolint:wrapcheck // gRPC's own
+				return err
 			}
 		}
 		left -= len(found)
@@ -185,13 +185,13 @@ func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer
 func (s *service) Partitions(ctx context.Context, r *schedulerpb.PartitionsRequest) (*schedulerpb.PartitionsResponse, error) {
 	members, o, err := s.api.Partitions(ctx, int(r.GetFrom()), int(r.GetCount()))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Server.public does
+		return nil, err
 	}
 	out := &schedulerpb.PartitionsResponse{
-		Status: statusOf(o), Count: int32(members.Count), Processes: members.Processes, Now: stamp(members.Now), //nolint:gosec // at most MostPartitions
+		Status: statusOf(o), Count: int32(members.Count), Processes: members.Processes, Now: stamp(members.Now),
 	}
 	for _, p := range members.Partitions {
-		out.Partitions = append(out.Partitions, int32(p)) //nolint:gosec // likewise
+		out.Partitions = append(out.Partitions, int32(p))
 	}
 	return out, nil
 }
@@ -228,7 +228,7 @@ func stamp(t time.Time) *timestamppb.Timestamp {
 }
 
 func statusOf(o schedule.Outcome) *schedulerpb.Status {
-	return &schedulerpb.Status{Code: schedulerpb.StatusCode(o.Code), Message: o.Message} //nolint:gosec // 0 to 6
+	return &schedulerpb.Status{Code: schedulerpb.StatusCode(o.Code), Message: o.Message}
 }
 
 // statusNamed returns the state for a number on the wire, "" if there is none.
@@ -246,12 +246,12 @@ func (s *service) event(e *schedule.Event, payload bool) *schedulerpb.Event {
 	}
 	out := &schedulerpb.Event{
 		EventId: e.ID, ExecuteTime: stamp(e.Due), Topic: e.Topic, Key: e.RecordKey(), Headers: e.Headers, Tenant: e.Tenant,
-		Version: e.Version, Attempts: int32(e.Attempts), LastError: e.Error, //nolint:gosec // far below 2³¹
+		Version: e.Version, Attempts: int32(e.Attempts), LastError: e.Error,
 		CreatedTime: stamp(e.Created), UpdatedTime: stamp(e.Updated), FiredTime: stamp(e.Published),
 	}
 	for i, one := range schedule.Statuses() {
 		if one == e.Status {
-			out.Status = schedulerpb.EventStatus(i + 1) //nolint:gosec // a handful
+			out.Status = schedulerpb.EventStatus(i + 1)
 		}
 	}
 	if e.Status == schedule.Scheduled {

@@ -19,8 +19,8 @@ import (
 
 const outTopic, inTopic, secureTopic = "flunq.acme.events", "flunq.acme.in", "secure"
 
-// exchange returns the environment of a bridge on a cluster that has the topics.
-func exchange(t *testing.T, o kafka.Options) bridgetest.Environment {
+// bridgeOn returns the environment of a bridge on a cluster that has the topics.
+func bridgeOn(t *testing.T, o kafka.Options) bridgetest.Environment {
 	t.Helper()
 	o.Wait, o.Compression = 100*time.Millisecond, "none"
 	opts := []kgo.Opt{kgo.SeedBrokers(o.Brokers...)}
@@ -32,7 +32,7 @@ func exchange(t *testing.T, o kafka.Options) bridgetest.Environment {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	e := kafka.Exchange{Options: o, Group: "flunq"}
+	e := kafka.BridgeOptions{Options: o, Group: "flunq"}
 	return bridgetest.Environment{
 		Connect: func() (bridge.Sink, bridge.Source) {
 			publisher, err := kafka.NewPublisher(e)
@@ -102,7 +102,7 @@ func TestBridge(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return exchange(t, f.options())
+		return bridgeOn(t, f.options())
 	})
 }
 
@@ -118,7 +118,7 @@ func TestBridgeMock(t *testing.T) {
 		o := kafka.Defaults()
 		o.Brokers, o.Version = mock(t, kcat), "2.0"
 		o.Timeout = 5 * time.Second
-		return exchange(t, o)
+		return bridgeOn(t, o)
 	}, "out", "failures", "start")
 }
 
@@ -126,7 +126,7 @@ func TestBridgeMock(t *testing.T) {
 func TestBridgeCreatesTopics(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	e := kafka.Exchange{Options: f.options(), Group: "flunq"}
+	e := kafka.BridgeOptions{Options: f.options(), Group: "flunq"}
 	publish := func() error {
 		p, err := kafka.NewPublisher(e)
 		if err != nil {
@@ -146,7 +146,7 @@ func TestBridgeCreatesTopics(t *testing.T) {
 			t.Fatal("the topic is not created")
 		}
 	}
-	state, err := e.Look(t.Context(), []string{outTopic, inTopic})
+	state, err := e.Inspect(t.Context(), []string{outTopic, inTopic})
 	if err != nil || state.Topics[0].Missing || !state.Topics[1].Missing || state.Topics[0].Partitions != e.Partitions {
 		t.Errorf("state %+v, %v", state, err)
 	}

@@ -62,8 +62,8 @@ func flush(t *testing.T, rdb *wire.Client) func() {
 	}
 }
 
-// A Tabled is a Ledger, wherever its table and its index are.
-func TestTabled(t *testing.T) {
+// A TableLedger is a Ledger, wherever its table and its index are.
+func TestTableLedger(t *testing.T) {
 	t.Parallel()
 	run := func(name string, redis func(*testing.T) redisServer, records func(*testing.T) scheduler.Table) {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestTabled(t *testing.T) {
 			ledgertest.Run(t, func(t *testing.T) ledgertest.Environment {
 				server, records := redis(t), records(t)
 				ledger := func() scheduler.Ledger {
-					return scheduler.NewTabled(records, agenda.NewIndex(server.connect()), nil)
+					return scheduler.NewTableLedger(records, agenda.NewIndex(server.connect()), nil)
 				}
 				return ledgertest.Environment{Ledger: ledger(), Another: ledger, Advance: server.advance, Unordered: true}
 			})
@@ -85,12 +85,12 @@ func TestTabled(t *testing.T) {
 
 // Of two processes that move an event, the one that is first in the table may be last in the index. The
 // event fires at the time in the table.
-func TestTabledConcurrentMoves(t *testing.T) {
+func TestTableLedgerConcurrentMoves(t *testing.T) {
 	t.Parallel()
 	const id = "00000000-0000-4000-8000-000000000001"
 	ctx, server := t.Context(), inMemory(t)
 	now := time.Date(2040, 1, 2, 3, 4, 6, 0, time.UTC) // at most a second after the server's
-	var ledger *scheduler.Tabled
+	var ledger *scheduler.TableLedger
 	move := func(after time.Duration) {
 		out, err := ledger.Change(ctx, id, schedule.Change{Kind: schedule.Move, Due: now.Add(after)}, now)
 		if err != nil || out.Code != schedule.Success {
@@ -98,7 +98,7 @@ func TestTabledConcurrentMoves(t *testing.T) {
 		}
 	}
 	first := true
-	ledger = scheduler.NewTabled(table.New(table.Options{Hook: func(_ context.Context, r table.Request, carryOut func()) error {
+	ledger = scheduler.NewTableLedger(table.New(table.Options{Hook: func(_ context.Context, r table.Request, carryOut func()) error {
 		if carryOut(); r.Name == "Replace" && first {
 			first = false
 			move(2 * time.Minute)
@@ -115,7 +115,7 @@ func TestTabledConcurrentMoves(t *testing.T) {
 	}
 	move(3 * time.Minute)
 	server.advance(2*time.Minute + time.Second)
-	claimed, err := ledger.Claim(ctx, schedule.Claim{Most: 1, Owner: "a", Lease: time.Minute})
+	claimed, err := ledger.Claim(ctx, schedule.Claim{Limit: 1, Owner: "a", Lease: time.Minute})
 	if err != nil || len(claimed.Events) != 1 {
 		t.Errorf("claimed %d events, %v, want the one that is due", len(claimed.Events), err)
 	}

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Exchange configures how a bridge uses the brokers.
-type Exchange struct {
+// BridgeOptions configures how a bridge uses the brokers.
+type BridgeOptions struct {
 	Options
 
 	Group  string // consumer group whose offsets record a Receiver's progress
@@ -25,26 +25,26 @@ type Exchange struct {
 }
 
 // create creates missing topics. Failures are reported when the topic is used.
-func (e *Exchange) create(ctx context.Context, topics []string) {
-	if !e.Create || len(topics) == 0 {
+func (o *BridgeOptions) create(ctx context.Context, topics []string) {
+	if !o.Create || len(topics) == 0 {
 		return
 	}
-	_ = e.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		_, err := admin.CreateTopics(ctx, int32(e.Partitions), int16(e.Replication), nil, topics...) //nolint:gosec // Options.Check says how large they may be
+	_ = o.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		_, err := admin.CreateTopics(ctx, int32(o.Partitions), int16(o.Replication), nil, topics...)
 		return err
 	})
 }
 
-// Look returns the state of the brokers and of topics. The lag is that of the group.
-func (e Exchange) Look(ctx context.Context, topics []string) (State, error) {
+// Inspect returns the state of the brokers and of topics. The lag is that of the group.
+func (o BridgeOptions) Inspect(ctx context.Context, topics []string) (State, error) {
 	state := State{Lag: -1}
-	err := e.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
-		if state, err = e.state(ctx, admin, topics); err != nil {
+	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
+		if state, err = o.state(ctx, admin, topics); err != nil {
 			return err
 		}
 		state.Lag = -1
-		lags, err := admin.Lag(ctx, e.Group)
-		if group := lags[e.Group]; err == nil && group.Error() == nil { // reading the lag may be forbidden
+		lags, err := admin.Lag(ctx, o.Group)
+		if group := lags[o.Group]; err == nil && group.Error() == nil { // reading the lag may be forbidden
 			state.Lag = 0
 			for _, topic := range group.Lag.TotalByTopic() {
 				state.Lag += topic.Lag
@@ -57,19 +57,19 @@ func (e Exchange) Look(ctx context.Context, topics []string) (State, error) {
 
 // Publisher publishes the messages of a bridge. It implements bridge.Sink.
 type Publisher struct {
-	exchange Exchange
+	opts     BridgeOptions
 	producer *producer
 }
 
 // NewPublisher returns a Publisher. It connects on first use.
-func NewPublisher(e Exchange) (*Publisher, error) {
+func NewPublisher(o BridgeOptions) (*Publisher, error) {
 	const never = 100 * 365 * 24 * time.Hour
-	e.TopicWait = never // a missing topic is not the fault of its messages
-	p, err := newProducer(e.Options)
+	o.TopicWait = never // a missing topic is not the fault of its messages
+	p, err := newProducer(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	return &Publisher{e, p}, nil
+	return &Publisher{o, p}, nil
 }
 
 // Publish implements bridge.Sink. It takes at most Options.Timeout.
@@ -95,7 +95,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message)
 			errs[i] = fmt.Errorf("%w: %w", cloudevents.ErrRefused, reply)
 		}
 	}
-	p.exchange.create(ctx, slices.Sorted(maps.Keys(missing)))
+	p.opts.create(ctx, slices.Sorted(maps.Keys(missing)))
 	return errs
 }
 
@@ -115,12 +115,12 @@ func (p *Publisher) Close() { p.producer.close() }
 // group: the positions in Redis determine where it begins. It commits offsets so that Kafka's tools
 // show its progress, and begins there if Redis has lost the positions.
 type Receiver struct {
-	exchange Exchange
-	client   *kgo.Client
-	topics   map[string]*receivedTopic // that are read
-	looked   time.Time                 // at the partitions
-	taken    map[string]map[int32]kadm.Offset
-	saved    time.Time
+	opts   BridgeOptions
+	client *kgo.Client
+	topics map[string]*receivedTopic // that are read
+	looked time.Time                 // at the partitions
+	taken  map[string]map[int32]kadm.Offset
+	saved  time.Time
 }
 
 // receivedTopic is a topic that is being read.
@@ -130,16 +130,16 @@ type receivedTopic struct {
 }
 
 const (
-	lookAgain = 5 * time.Second // for new partitions, and topics that were created
-	saveAgain = time.Second
+	refreshInterval = 5 * time.Second // how often to look for new partitions and topics
+	commitInterval  = time.Second
 )
 
 // NewReceiver returns a Receiver. It connects on first use.
-func NewReceiver(e Exchange) (*Receiver, error) {
-	if err := e.Check(); err != nil {
+func NewReceiver(o BridgeOptions) (*Receiver, error) {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Receiver{exchange: e, topics: map[string]*receivedTopic{}, taken: map[string]map[int32]kadm.Offset{}}, nil
+	return &Receiver{opts: o, topics: map[string]*receivedTopic{}, taken: map[string]map[int32]kadm.Offset{}}, nil
 }
 
 // Fetch implements bridge.Source. It waits for at most Options.Wait. Topics that do not exist have no
@@ -149,7 +149,7 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 		return nil, err
 	}
 	r.save(ctx)
-	ctx, cancel := context.WithTimeout(ctx, r.exchange.Wait)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Wait)
 	defer cancel()
 	fetches := r.client.PollRecords(ctx, maxFetched)
 	var out []cloudevents.Message
@@ -182,7 +182,7 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 
 // prepare makes the client read exactly the partitions of the topics.
 func (r *Receiver) prepare(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
-	look := time.Since(r.looked) >= lookAgain
+	look := time.Since(r.looked) >= refreshInterval
 	for _, topic := range topics {
 		look = look || r.topics[topic] == nil && r.client == nil
 	}
@@ -196,11 +196,11 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	if !look {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.exchange.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
 	if r.client == nil {
-		cl, err := r.exchange.client(
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(r.exchange.Wait),
+		cl, err := r.opts.client(
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(r.opts.Wait),
 		)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	}
 	meta, err := kadm.NewClient(r.client).Metadata(ctx, topics...)
 	if err != nil {
-		return fmt.Errorf("ask Kafka at %v for topics: %w", r.exchange.Brokers, err)
+		return fmt.Errorf("ask Kafka at %v for topics: %w", r.opts.Brokers, err)
 	}
 	var missing []string
 	for _, topic := range topics {
@@ -225,12 +225,12 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 			return fmt.Errorf("topic %s: %w", topic, detail.Err)
 		}
 	}
-	r.exchange.create(ctx, missing)
+	r.opts.create(ctx, missing)
 	if err := r.add(ctx, meta, topics, after); err != nil {
 		return err
 	}
 	r.looked = time.Now()
-	if len(missing) > 0 && r.exchange.Create {
+	if len(missing) > 0 && r.opts.Create {
 		r.looked = time.Time{}
 	}
 	return nil
@@ -251,9 +251,9 @@ func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string,
 	if len(unread) == 0 {
 		return nil
 	}
-	committed, err := kadm.NewClient(r.client).FetchOffsets(ctx, r.exchange.Group)
+	committed, err := kadm.NewClient(r.client).FetchOffsets(ctx, r.opts.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return fmt.Errorf("read the offsets of group %s: %w", r.exchange.Group, err)
+		return fmt.Errorf("read the offsets of group %s: %w", r.opts.Group, err)
 	}
 	for topic, offsets := range unread {
 		log := logOf(meta.Topics[topic])
@@ -323,10 +323,10 @@ func (r *Receiver) Taken(_ context.Context, messages []cloudevents.Message) {
 
 // save commits offsets from time to time. Failures do not matter: the offsets are only informative.
 func (r *Receiver) save(ctx context.Context) {
-	if len(r.taken) == 0 || time.Since(r.saved) < saveAgain || r.client == nil {
+	if len(r.taken) == 0 || time.Since(r.saved) < commitInterval || r.client == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.exchange.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
 	offsets := kadm.Offsets{}
 	for _, partitions := range r.taken {
@@ -335,7 +335,7 @@ func (r *Receiver) save(ctx context.Context) {
 		}
 	}
 	r.saved = time.Now()
-	if _, err := kadm.NewClient(r.client).CommitOffsets(ctx, r.exchange.Group, offsets); err == nil {
+	if _, err := kadm.NewClient(r.client).CommitOffsets(ctx, r.opts.Group, offsets); err == nil {
 		clear(r.taken)
 	}
 }

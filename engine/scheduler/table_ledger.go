@@ -4,46 +4,44 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Tabled is a Ledger that keeps the records in a Table, and in Redis only an index of the open ones.
+// TableLedger is a Ledger that keeps the records in a Table, and in Redis only an index of the open ones.
 // The table decides; anything that Redis has lost, failed to remove or has with a wrong time is
 // corrected when an entry is taken, or by the Reconciler. Each method therefore first writes to the
 // table and then to the index, and may stop in between.
-type Tabled struct {
-	table  Table
-	index  agenda.Index
-	feed   Queue
-	unsent atomic.Int64
+type TableLedger struct {
+	table Table
+	index agenda.Index
+	feed  Producer // nil: Place adds events to the index
 }
 
-// NewTabled returns a Ledger on a table and an index. Place sends events to feed, whose Consumer has
+// NewTableLedger returns a Ledger on a table and an index. Place sends events to feed, whose Consumer has
 // a Ledger without a feed; if feed is nil, Place adds them to the index.
-func NewTabled(table Table, index agenda.Index, feed Queue) *Tabled {
-	return &Tabled{table: table, index: index, feed: feed}
+func NewTableLedger(table Table, index agenda.Index, feed Producer) *TableLedger {
+	return &TableLedger{table: table, index: index, feed: feed}
 }
 
 // Now returns the time of Redis.
-func (l *Tabled) Now(ctx context.Context) (time.Time, error) { return l.index.Now(ctx) }
+func (l *TableLedger) Now(ctx context.Context) (time.Time, error) { return l.index.Now(ctx) }
 
 // Members returns the processes that fire events and the partitions.
-func (l *Tabled) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
+func (l *TableLedger) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
 	return l.index.Members(ctx, process, ttl)
 }
 
 // SetPartitions makes count the number of partitions.
-func (l *Tabled) SetPartitions(ctx context.Context, from, count int) error {
+func (l *TableLedger) SetPartitions(ctx context.Context, from, count int) error {
 	return l.index.SetPartitions(ctx, from, count)
 }
 
 // Place stores events. Open events that already exist are added to the index again, or sent to the
 // feed: a Place may be repeated because the previous one stopped halfway.
-func (l *Tabled) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+func (l *TableLedger) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	placed, err := l.table.Put(ctx, events)
 	if err != nil {
 		return nil, err
@@ -60,25 +58,18 @@ func (l *Tabled) Place(ctx context.Context, events []schedule.Event) ([]schedule
 		return placed, err
 	}
 	if len(open) > 0 {
-		for _, err := range l.feed.Send(ctx, open) {
-			if err != nil { // the Reconciler adds it to the index in time
-				l.unsent.Add(1)
-			}
-		}
+		_ = l.feed.Send(ctx, open) // the Reconciler adds those that were not sent to the index in time
 	}
 	return placed, nil
 }
 
-// Unsent returns how many events the feed has not certainly accepted.
-func (l *Tabled) Unsent() int64 { return l.unsent.Load() }
-
 // Get returns events in the order of their ids, with nil for each that does not exist.
-func (l *Tabled) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
+func (l *TableLedger) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
 	return l.table.Get(ctx, ids)
 }
 
 // Change applies a change to an event.
-func (l *Tabled) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
+func (l *TableLedger) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
 	for {
 		found, err := l.table.Get(ctx, []string{id})
 		if err != nil {
@@ -109,7 +100,7 @@ func (l *Tabled) Change(ctx context.Context, id string, change schedule.Change, 
 
 // move sets when to look at open events. Another process may change and move an event concurrently,
 // so after moving an event, make sure that it has not changed before that.
-func (l *Tabled) move(ctx context.Context, events []*schedule.Event) error {
+func (l *TableLedger) move(ctx context.Context, events []*schedule.Event) error {
 	for {
 		events = slices.DeleteFunc(events, func(e *schedule.Event) bool { return e == nil || !e.Status.Open() })
 		if len(events) == 0 {
@@ -136,7 +127,7 @@ func (l *Tabled) move(ctx context.Context, events []*schedule.Event) error {
 }
 
 // List returns a page of events, in no particular order.
-func (l *Tabled) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
+func (l *TableLedger) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
 	page, next, err := l.table.List(ctx, filter)
 	if err != nil || filter.Partition == nil {
 		return page, next, err
@@ -155,8 +146,8 @@ func (l *Tabled) List(ctx context.Context, filter schedule.Filter) ([]schedule.E
 }
 
 // Claim takes entries from the index, and makes those events FIRING that the table allows.
-func (l *Tabled) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
-	taken, next, now, err := l.index.Take(ctx, claim.Partition, claim.Most, claim.Lease)
+func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
+	taken, next, now, err := l.index.Take(ctx, claim.Partition, claim.Limit, claim.Lease)
 	out := schedule.Claimed{Now: now, Next: next}
 	if err != nil || len(taken) == 0 {
 		return out, err
@@ -197,7 +188,7 @@ const awayPause = time.Second
 
 // giveBack makes events that were taken from the index due again soon, instead of when the lease
 // expires. Events that were claimed nevertheless are corrected then.
-func (l *Tabled) giveBack(ctx context.Context, ids []string, now time.Time) (time.Time, error) {
+func (l *TableLedger) giveBack(ctx context.Context, ids []string, now time.Time) (time.Time, error) {
 	soon := now.Add(awayPause)
 	entries := make([]schedule.Entry, len(ids))
 	for i, id := range ids {
@@ -208,7 +199,7 @@ func (l *Tabled) giveBack(ctx context.Context, ids []string, now time.Time) (tim
 
 // correct makes the index agree with the table about events that were taken from it but could not be
 // claimed. It returns when to look at the first of them.
-func (l *Tabled) correct(ctx context.Context, partition int, ids []string) (first time.Time, err error) {
+func (l *TableLedger) correct(ctx context.Context, partition int, ids []string) (first time.Time, err error) {
 	found, err := l.table.Get(ctx, ids)
 	if err != nil {
 		return first, err
@@ -228,7 +219,7 @@ func (l *Tabled) correct(ctx context.Context, partition int, ids []string) (firs
 }
 
 // Settle records the outcomes of publications.
-func (l *Tabled) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
+func (l *TableLedger) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	took, err := l.table.Settle(ctx, ends, now)
 	var open []schedule.Entry
 	var settled []string
