@@ -117,7 +117,7 @@ func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o 
 	r := o.Missing
 	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
 		return slices.ContainsFunc(o.Timers, func(n examine.Needed) bool {
-			return n.CancelledBy != "" && n.TaskID == t.TaskID && n.Kind == t.Kind && n.Key == t.Key && n.FireAt.Equal(t.FireAt)
+			return n.CancelledBy != "" && n.Same(t)
 		})
 	})
 	switch {

@@ -434,7 +434,7 @@ func (ops *operations) migrate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if a, b := past.state.Listening(past.env), next.Listening(env); !slices.Equal(a, b) {
+	if a, b := past.state.Needs(past.env).Listen, next.Needs(env).Listen; !slices.Equal(a, b) {
 		ops.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v before, and listens for %v now", a, b))
 	}
 	snapshot, err := next.Snapshot()

@@ -182,7 +182,7 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 	if err != nil {
 		return false, err
 	}
-	before, after := from.state.Listening(from.env), next.Listening(to.env)
+	before, after := from.state.Needs(from.env).Listen, next.Needs(to.env).Listen
 	missing := func(from []string) func(string) bool { return func(t string) bool { return slices.Contains(from, t) } }
 	outcome, err := m.Store.Commit(ctx, store.Commit{
 		Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: to.hash,

@@ -94,15 +94,13 @@ func (c *closer) onCancelled(e event.Event) (func(), error) {
 // task starts, for example because of received events or retries.
 func (c *closer) enforceHistoryLimit() {
 	const more, bytes = 1000, 32 << 20 // allowed beyond the limit, for active tasks
-	limits := c.historyLimits()
-	long := limits.Entries > 0 && c.Version >= int64(limits.Entries)+more ||
-		limits.Bytes > 0 && c.Bytes >= limits.Bytes+bytes
-	if !long || c.Status.Ended() || c.Root == nil {
+	p := c.historyLimitProblem(more, bytes)
+	if p == nil || c.Status.Ended() || c.Root == nil {
 		return
 	}
 	ref := "/"
 	if open := c.Open(); len(open) > 0 {
 		ref = open[len(open)-1].Run.Ref
 	}
-	c.fault(c.historyLimitProblem(), ref)
+	c.fault(p, ref)
 }

@@ -37,9 +37,8 @@ func (s *State) Advance(env *Env, d *Decision) error {
 	}
 	n := s.inline[0]
 	s.shift() // before the result is applied, so that the list need not grow for the next task
-	m := s.machine(env, d)
-	defer m.reset()
-	c := env.compute(n.task, m.ownScope(n), s.Execution, n.id)
+	m := newMachine(s, env, d)
+	c := env.compute(n.task, m.scope(n, n.Input.V), s.Execution, n.id)
 	e := m.event(event.TaskCompleted, n.id, c.append(m.taskMembers(n, 96)))
 	s.append(d, e)
 	m.result(n, c.Completed, c.output)
@@ -150,23 +149,14 @@ func choose(t *dsl.Task, s *expr.Scope) (then string, err error) {
 // raise returns the error that a raise task describes.
 func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 	p := &event.Problem{}
-	for _, member := range []struct {
-		value *expr.Value
-		text  *string
-	}{
+	err := evalTexts(s, []textValue{
 		{t.Raise.Type, &p.Type},
 		{t.Raise.Title, &p.Title},
 		{t.Raise.Detail, &p.Detail},
 		{t.Raise.Instance, &p.Instance},
-	} {
-		if member.value == nil {
-			continue
-		}
-		v, err := member.value.Eval(s)
-		if err != nil {
-			return nil, err
-		}
-		*member.text = canonical.Text(v)
+	})
+	if err != nil {
+		return nil, err
 	}
 	if t.Raise.Status != nil {
 		v, err := t.Raise.Status.Eval(s)
@@ -180,6 +170,27 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 		p.Status = status
 	}
 	return p, nil
+}
+
+// textValue is a value that yields text, which is stored in text.
+type textValue struct {
+	value *expr.Value
+	text  *string
+}
+
+// evalTexts evaluates those of the values that are not nil.
+func evalTexts(s *expr.Scope, values []textValue) error {
+	for _, one := range values {
+		if one.value == nil {
+			continue
+		}
+		v, err := one.value.Eval(s)
+		if err != nil {
+			return err
+		}
+		*one.text = canonical.Text(v)
+	}
+	return nil
 }
 
 // cloudEvent returns the event that an emit task sends, as an object of its attributes.
@@ -250,19 +261,6 @@ func merge(base, more any) any {
 		out[name] = value
 	}
 	return out
-}
-
-// completedOf decodes the data of a task.completed.
-func completedOf(e event.Event) (event.Completed, error) {
-	c, ok := event.ScanCompleted(e.Data)
-	if ok {
-		return c, nil
-	}
-	c = event.Completed{}
-	if err := DecodeData(e, &c); err != nil {
-		return c, err
-	}
-	return c, nil
 }
 
 // number converts an integer to an int64; ok is false for any other value.

@@ -147,8 +147,7 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 	if e.Time.After(s.Now) {
 		s.Now = e.Time
 	}
-	m := s.machine(env, d)
-	defer m.reset()
+	m := newMachine(s, env, d)
 	apply, err := m.handler(e)
 	if err != nil || apply == nil {
 		s.Now = before
@@ -168,15 +167,8 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
 	s.Bytes += len(e.Data)
-	// A long history usually comes from a loop and will grow much longer.
-	if n := len(d.History); n == cap(d.History) {
-		d.History = slices.Grow(d.History, max(few, 3*n))
-	}
 	d.History = append(d.History, e)
 }
-
-// few is the number of entries that hardly any transition exceeds.
-const few = 8
 
 // handler returns the function that applies an event, or nil if the event has no effect.
 func (m *machine) handler(e event.Event) (func(), error) {

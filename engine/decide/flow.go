@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -58,7 +59,7 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started, the next one is %q (limit Tasks)", limit, t.Name)), t.Ref)
 		return false
 	}
-	if p := m.historyLimitProblem(); p != nil {
+	if p := m.historyLimitProblem(0, 0); p != nil {
 		p.Detail += fmt.Sprintf("; the next task is %q", t.Name)
 		m.fault(p, t.Ref)
 		return false
@@ -169,7 +170,7 @@ func (m *machine) beginFunction(n *Node) error {
 	if depth(n) > maxFunctionDepth {
 		return event.NewProblem(event.Runtime, fmt.Sprintf("functions call each other more than %d deep", maxFunctionDepth))
 	}
-	m.enqueue(pendingStep{node: n, step: entering, data: input})
+	m.enqueue(n, func() { m.enter(n, input) })
 	return nil
 }
 
@@ -187,7 +188,7 @@ func depth(n *Node) int {
 // complete ends a task with its raw output, which it transforms and validates. It updates
 // $context and continues the parent. A non-empty directive replaces the task's own.
 func (m *machine) complete(n *Node, raw any, directive string) {
-	out, err := m.finish(n, raw)
+	out, err := m.finish(n, n.task.Output, n.task.Export, raw, "")
 	if err != nil {
 		m.fail(n, problemOf(err))
 		return
@@ -198,32 +199,29 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 		directive = n.task.Then
 	}
 	parent := n.parent
-	m.enqueue(pendingStep{node: parent, step: childEnded, child: n, data: out, then: directive})
+	m.enqueue(parent, func() { m.childDone(parent, n, out, directive) })
 }
 
-// finish applies a task's output and export.
-func (ev *evaluator) finish(n *Node, raw any) (out any, err error) {
-	t := n.task
+// finish applies output and export, of a task or of its foreach, to a raw output. A problem names
+// the part, followed by of.
+func (ev *evaluator) finish(n *Node, output dsl.Output, export dsl.Export, raw any, of string) (out any, err error) {
 	out = raw
-	if t.Output.As != nil {
-		if out, err = t.Output.As.Eval(ev.outputScope(n, raw, nil)); err != nil {
+	if output.As != nil {
+		if out, err = output.As.Eval(ev.outputScope(n, raw, nil)); err != nil {
 			return nil, err
 		}
 	}
-	if t.Output.Schema != nil {
-		if err := t.Output.Schema.Validate(out); err != nil {
-			return nil, invalid("output", err)
+	if output.Schema != nil {
+		if err := output.Schema.Validate(out); err != nil {
+			return nil, invalid("output"+of, err)
 		}
 	}
-	if t.Export.As == nil && t.Export.Schema == nil {
-		return out, nil
-	}
-	return out, ev.export(n, raw, out)
+	return out, ev.export(n, export, raw, out, of)
 }
 
-// export updates $context from the output of a task.
-func (ev *evaluator) export(n *Node, raw, out any) (err error) {
-	export, context := &n.task.Export, out
+// export updates $context from an output.
+func (ev *evaluator) export(n *Node, export dsl.Export, raw, out any, of string) (err error) {
+	context := out
 	if export.As != nil {
 		if context, err = export.As.Eval(ev.outputScope(n, raw, &out)); err != nil {
 			return err
@@ -231,7 +229,7 @@ func (ev *evaluator) export(n *Node, raw, out any) (err error) {
 	}
 	if export.Schema != nil {
 		if err := export.Schema.Validate(context); err != nil {
-			return invalid("export", err)
+			return invalid("export"+of, err)
 		}
 	}
 	if export.As != nil {
@@ -281,7 +279,7 @@ func (m *machine) listDone(n *Node, out any) {
 	switch n.task.Kind {
 	case dsl.For:
 		n.For.Index++
-		m.enqueue(pendingStep{node: n, step: iterating, data: out})
+		m.enqueue(n, func() { m.iterate(n, out) })
 	case dsl.Try:
 		then := ""
 		if n.Try.Catching {
@@ -307,7 +305,7 @@ func (m *machine) propagate(n *Node, p *event.Problem) {
 	m.drop(n)
 	m.recordFailed(n, p)
 	parent := n.parent
-	m.enqueueFunc(parent, func() { m.childFailed(parent, n, p) })
+	m.enqueue(parent, func() { m.childFailed(parent, n, p) })
 }
 
 // childFailed handles the failure of a child in its parent.
@@ -342,12 +340,8 @@ func (tr *transition) close(n *Node) {
 	n.closed = true
 	tr.cancelTimers(n)
 	delete(tr.open, n.id)
-	siblings := n.parent.Children
-	for i, c := range siblings {
-		if c == n {
-			n.parent.Children = without(siblings, i)
-			break
-		}
+	if i := slices.Index(n.parent.Children, n); i >= 0 {
+		n.parent.Children = without(n.parent.Children, i)
 	}
 }
 
@@ -369,15 +363,15 @@ func (s *State) historyLimits() event.HistoryLimits {
 	return defaultHistory()
 }
 
-// historyLimitProblem returns the problem of a history that has reached its limit, else
-// nil.
-func (tr *transition) historyLimitProblem() *event.Problem {
+// historyLimitProblem returns the problem of a history that exceeds its limits by so many entries
+// or bytes, else nil.
+func (tr *transition) historyLimitProblem(entries, bytes int) *event.Problem {
 	limits := tr.historyLimits()
 	var detail string
 	switch {
-	case limits.Entries > 0 && tr.Version >= int64(limits.Entries):
+	case limits.Entries > 0 && tr.Version >= int64(limits.Entries+entries):
 		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", tr.Version)
-	case limits.Bytes > 0 && tr.Bytes >= limits.Bytes:
+	case limits.Bytes > 0 && tr.Bytes >= limits.Bytes+bytes:
 		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", tr.Bytes>>20)
 	default:
 		return nil

@@ -23,8 +23,7 @@ func (m *machine) beginFor(n *Node) error {
 		return event.NewProblem(event.Expression, "for.in is "+excerpt.Of(canonical.Text(in), 60)+", want a list")
 	}
 	n.For = &forState{Items: Data{items}}
-	input := n.Input.V
-	m.enqueue(pendingStep{node: n, step: iterating, data: input})
+	m.enqueue(n, func() { m.iterate(n, n.Input.V) })
 	return nil
 }
 

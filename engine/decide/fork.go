@@ -30,7 +30,7 @@ func (m *machine) beginFork(n *Node) {
 		Left:     len(branches),
 	}
 	for i, t := range branches {
-		m.enqueueFunc(n, func() {
+		m.enqueue(n, func() {
 			if m.begin(n, t, n.Input.V) {
 				m.branchOver(n, i, n.Input.V, n.Fork.Base.V, dsl.Continue)
 			}
@@ -56,31 +56,18 @@ func (m *machine) branchOver(n *Node, i int, out, context any, directive string)
 	case n.task.Fork.Compete:
 		m.dropChildren(n)
 		m.setContext(n, context)
-		m.complete(n, out, endOnly(directive))
+		if directive != dsl.End { // any other directive concerns only the branch
+			directive = ""
+		}
+		m.complete(n, out, directive)
 	case directive == dsl.End:
 		m.dropChildren(n)
 		m.join(n)
-		m.complete(n, f.outputs(), dsl.End)
+		m.complete(n, values(f.Outputs), dsl.End)
 	case f.Left == 0:
 		m.join(n)
-		m.complete(n, f.outputs(), "")
+		m.complete(n, values(f.Outputs), "")
 	}
-}
-
-// endOnly returns the directive of a branch if it concerns the fork, else "".
-func endOnly(directive string) string {
-	if directive == dsl.End {
-		return directive
-	}
-	return ""
-}
-
-func (f *forkState) outputs() []any {
-	out := make([]any, len(f.Outputs))
-	for i, o := range f.Outputs {
-		out[i] = o.V
-	}
-	return out
 }
 
 // branchFailed ends the fork, unless branches compete and another one is still running.

@@ -5,7 +5,6 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Leftovers is what an execution may leave behind, according to its history. It is computed
@@ -41,7 +40,7 @@ func (l *Leftovers) Add(history []event.Event) {
 			if DecodeData(e, &t) != nil {
 				continue
 			}
-			l.Timers = slices.DeleteFunc(l.Timers, func(set event.Timer) bool { return sameTimer(set, t) })
+			l.Timers = slices.DeleteFunc(l.Timers, t.Same)
 			if e.Type == event.TimerScheduled {
 				l.Timers = append(l.Timers, t)
 			}
@@ -58,15 +57,10 @@ func (env *Env) ListenTypes() (types []string, complete bool) {
 		if t.Kind != dsl.Listen {
 			continue
 		}
-		to := t.Listen.To
-		filters := to.Filters
-		if to.UntilEvent != nil {
-			filters = slices.Concat(filters, to.UntilEvent.Filters)
-		}
-		if len(to.Filters) == 0 {
+		if len(t.Listen.To.Filters) == 0 {
 			types = append(types, "*")
 		}
-		for _, f := range filters {
+		for _, f := range filtersOf(t) {
 			typ, stated := statedType(f)
 			types = append(types, typ)
 			complete = complete && stated
@@ -79,15 +73,9 @@ func (env *Env) ListenTypes() (types []string, complete bool) {
 // statedType returns the same type as typeOf if it is a constant of the document. Otherwise
 // it returns "*", and stated is false.
 func statedType(f dsl.EventFilter) (typ string, stated bool) {
-	for _, attribute := range f.With {
-		if attribute.Key != "type" {
-			continue
-		}
-		v, ok := attribute.Value.Constant()
-		if s := canonical.Text(v); ok && plainType(s) {
-			return s, true
-		}
-		return "*", ok
+	typ, ok := constantType(f)
+	if ok && plainType(typ) {
+		return typ, true
 	}
-	return "*", true
+	return "*", ok || typeValue(f) == nil
 }

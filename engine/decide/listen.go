@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
@@ -39,16 +40,11 @@ func (l *listener) beginListen(n *Node) error {
 // listenTypes returns the event types that a task listens for; "*" alone if a filter
 // accepts any type.
 func (l *listener) listenTypes(n *Node) ([]string, error) {
-	to := n.task.Listen.To
-	filters := to.Filters
-	if to.UntilEvent != nil {
-		filters = slices.Concat(filters, to.UntilEvent.Filters)
-	}
-	if len(to.Filters) == 0 {
+	if len(n.task.Listen.To.Filters) == 0 {
 		return []string{"*"}, nil
 	}
 	var types []string
-	for _, f := range filters {
+	for _, f := range filtersOf(n.task) {
 		typ, err := l.typeOf(n, f)
 		if err != nil {
 			return nil, err
@@ -66,19 +62,38 @@ func (l *listener) listenTypes(n *Node) ([]string, error) {
 // typeOf returns the event type that a filter accepts, or "*" unless it is a single literal
 // type.
 func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
-	for _, attribute := range f.With {
-		if attribute.Key != "type" {
-			continue
-		}
-		v, err := attribute.Value.Eval(l.scope(n, n.Input.V))
-		if err != nil {
-			return "", err
-		}
-		if s := canonical.Text(v); plainType(s) {
-			return s, nil
-		}
+	typ := typeValue(f)
+	if typ == nil {
+		return "*", nil
+	}
+	v, err := typ.Eval(l.scope(n, n.Input.V))
+	if err != nil {
+		return "", err
+	}
+	if s := canonical.Text(v); plainType(s) {
+		return s, nil
 	}
 	return "*", nil
+}
+
+// typeValue returns what a filter requires of the type of an event, or nil.
+func typeValue(f dsl.EventFilter) *expr.Value {
+	for _, attribute := range f.With {
+		if attribute.Key == "type" {
+			return attribute.Value
+		}
+	}
+	return nil
+}
+
+// constantType returns what a filter requires of the type if it is a constant of the document.
+func constantType(f dsl.EventFilter) (text string, ok bool) {
+	typ := typeValue(f)
+	if typ == nil {
+		return "", false
+	}
+	v, ok := typ.Constant()
+	return canonical.Text(v), ok
 }
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
@@ -155,7 +170,7 @@ func (m *machine) onReceived(e event.Event) (func(), error) {
 			continue
 		}
 		if apply := m.listenStep(n, envelope); apply != nil {
-			steps = append(steps, pendingStep{node: n, step: func(*machine, pendingStep) { apply() }})
+			steps = append(steps, pendingStep{n, apply})
 		}
 	}
 	if steps == nil {
@@ -222,7 +237,7 @@ func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope ma
 		if done {
 			m.unlisten(n)
 		}
-		m.enqueueFunc(n, func() { m.work(n) })
+		m.enqueue(n, func() { m.work(n) })
 		return
 	}
 	if done || m.untilHolds(n, l.Consumed) {
@@ -249,7 +264,7 @@ func (m *machine) untilHolds(n *Node, outputs []Data) bool {
 func (m *machine) stopListening(n *Node) {
 	m.unlisten(n)
 	if n.task.Listen.Foreach != nil {
-		m.enqueueFunc(n, func() { m.work(n) })
+		m.enqueue(n, func() { m.work(n) })
 		return
 	}
 	m.complete(n, values(n.Listen.Consumed), "")
@@ -263,7 +278,6 @@ func (m *machine) work(n *Node) {
 	}
 	if l.Handled >= len(l.Consumed) {
 		if l.Stopped {
-			m.unlisten(n)
 			m.complete(n, values(l.Outputs), "")
 		}
 		return
@@ -281,7 +295,7 @@ func (m *machine) work(n *Node) {
 // handled records the output of one iteration of foreach.
 func (m *machine) handled(n *Node, out any) {
 	l, f := n.Listen, n.task.Listen.Foreach
-	result, err := m.foreachOutput(n, f, out)
+	result, err := m.finish(n, f.Output, f.Export, out, " of foreach")
 	if err != nil {
 		m.fail(n, problemOf(err))
 		return
@@ -294,30 +308,7 @@ func (m *machine) handled(n *Node, out any) {
 		m.unlisten(n)
 		l.Consumed = l.Consumed[:l.Handled]
 	}
-	m.enqueueFunc(n, func() { m.work(n) })
-}
-
-// foreachOutput applies output and export of foreach to the output of one iteration.
-func (l *listener) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err error) {
-	out = raw
-	if f.Output.As != nil {
-		if out, err = f.Output.As.Eval(l.outputScope(n, raw, nil)); err != nil {
-			return nil, err
-		}
-	}
-	if f.Output.Schema != nil {
-		if err := f.Output.Schema.Validate(out); err != nil {
-			return nil, invalid("output of foreach", err)
-		}
-	}
-	if f.Export.As != nil {
-		context, err := f.Export.As.Eval(l.outputScope(n, raw, &out))
-		if err != nil {
-			return nil, err
-		}
-		l.setContext(n, canonical.Form(context))
-	}
-	return out, nil
+	m.enqueue(n, func() { m.work(n) })
 }
 
 func (l *listener) remember(keys map[string]Data) {
@@ -353,11 +344,9 @@ func wanted(to dsl.Consumption) string {
 	}
 	var types []string
 	for _, f := range to.Filters {
-		typ := "an event of any type"
-		for _, attribute := range f.With {
-			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				typ = canonical.Text(v)
-			}
+		typ, ok := constantType(f)
+		if !ok {
+			typ = "an event of any type"
 		}
 		types = append(types, typ)
 	}

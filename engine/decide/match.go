@@ -122,20 +122,9 @@ func contains(whole, part any) bool {
 func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
 	var keys map[string]Data
 	for _, c := range f.Correlate {
-		got, err := c.From.Eval(l.scope(n, any(envelope)))
-		if err != nil {
+		got, want, known, err := l.correlation(n, c, envelope)
+		if err != nil || got == nil {
 			return nil, false, err
-		}
-		if got == nil {
-			return nil, false, nil
-		}
-		want, known := l.Keys[c.Key]
-		if c.Expect != nil {
-			v, err := c.Expect.Eval(l.scope(n, n.Input.V))
-			if err != nil {
-				return nil, false, err
-			}
-			want, known = Data{v}, true
 		}
 		switch {
 		case !known:
@@ -148,6 +137,21 @@ func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]an
 		}
 	}
 	return keys, true, nil
+}
+
+// correlation returns the value of a correlation key in an event, and the one that it must have if
+// that is known.
+func (l *listener) correlation(n *Node, c dsl.Correlation, envelope map[string]any) (got any, want Data, known bool, err error) {
+	got, err = c.From.Eval(l.scope(n, any(envelope)))
+	if err != nil || got == nil {
+		return nil, want, false, err
+	}
+	if c.Expect == nil {
+		want, known = l.Keys[c.Key]
+		return got, want, known, nil
+	}
+	want.V, err = c.Expect.Eval(l.scope(n, n.Input.V))
+	return got, want, true, err
 }
 
 // ListenMatch reports whether an active listen task accepts an external event, and if not, why.
@@ -223,19 +227,10 @@ func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any)
 		}
 	}
 	for _, c := range f.Correlate {
-		got, err := c.From.Eval(l.scope(n, any(envelope)))
-		if err != nil {
-			return problemOf(err).Error()
-		}
-		want, known := l.Keys[c.Key]
-		if c.Expect != nil {
-			v, err := c.Expect.Eval(l.scope(n, n.Input.V))
-			if err != nil {
-				return problemOf(err).Error()
-			}
-			want, known = Data{v}, true
-		}
+		got, want, known, err := l.correlation(n, c, envelope)
 		switch {
+		case err != nil:
+			return problemOf(err).Error()
 		case got == nil:
 			return fmt.Sprintf("it has no %s to correlate by", c.Key)
 		case known && !canonical.Equal(want.V, got):
@@ -298,21 +293,20 @@ func excerptJSON(v any) string { return excerpt.Of(string(canonical.Encode(v)), 
 // of the document.
 func ListensFor(t *dsl.Task) (types []string) {
 	for _, f := range filtersOf(t) {
-		for _, attribute := range f.With {
-			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				types = append(types, canonical.Text(v))
-			}
+		if typ, ok := constantType(f); ok {
+			types = append(types, typ)
 		}
 	}
 	return types
 }
 
+// filtersOf returns all filters of a listen task, those of until last.
 func filtersOf(t *dsl.Task) []dsl.EventFilter {
-	to := t.Listen.To
-	if to.UntilEvent == nil {
-		return to.Filters
+	filters := t.Listen.To.Filters
+	if until := t.Listen.To.UntilEvent; until != nil {
+		filters = slices.Concat(filters, until.Filters)
 	}
-	return slices.Concat(to.Filters, to.UntilEvent.Filters)
+	return filters
 }
 
 // MayListenFor reports whether a listen task may accept events of a type: a type that is
@@ -323,12 +317,7 @@ func MayListenFor(t *dsl.Task, typ string) bool {
 	}
 	filters := filtersOf(t)
 	return len(filters) == 0 || slices.ContainsFunc(filters, func(f dsl.EventFilter) bool {
-		for _, attribute := range f.With {
-			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				text := canonical.Text(v)
-				return text == typ || !plainType(text)
-			}
-		}
-		return true
+		text, ok := constantType(f)
+		return !ok || text == typ || !plainType(text)
 	})
 }

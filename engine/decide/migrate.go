@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"slices"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -12,8 +11,8 @@ import (
 // env decides, Migrate returns a Divergence. The decision appends e, an ExecutionMigrated. s is
 // not modified.
 func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
-	if len(s.expected) > 0 {
-		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
+	if err := s.unconfirmed(); err != nil {
+		return nil, err
 	}
 	snapshot, err := s.Snapshot()
 	if err != nil {
@@ -28,22 +27,4 @@ func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 		err = fmt.Errorf("execution %s is %s", s.Execution, s.Status)
 	}
 	return next, err
-}
-
-// Listening returns the event types that the execution is subscribed to, sorted; "*" means any
-// type.
-func (s *State) Listening(env *Env) []string {
-	m := newMachine(s, env, nil)
-	var types []string
-	for _, n := range s.open {
-		if n.Listen == nil || n.Listen.Stopped {
-			continue
-		}
-		// A task whose types cannot be computed never subscribed.
-		if own, err := m.listenTypes(n); err == nil {
-			types = append(types, own...)
-		}
-	}
-	slices.Sort(types)
-	return slices.Compact(types)
 }

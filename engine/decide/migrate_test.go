@@ -66,7 +66,7 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := next.Listening(env); !slices.Equal(got, c.listening) {
+		if got := next.Needs(env).Listen; !slices.Equal(got, c.listening) {
 			t.Errorf("%s: listens for %v, want %v", name, got, c.listening)
 		}
 		rebuilt, err := decide.Rebuild(env, append(slices.Clone(history), d.History...))

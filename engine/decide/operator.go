@@ -18,9 +18,8 @@ func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 	if change.By == "" {
 		return nil, fmt.Errorf("event %s of type %s does not name an operator", e.ID, e.Type)
 	}
-	same := func(t event.Timer) bool { return sameTimer(t, change.Timer) }
 	return func() {
-		t := tr.timer(change.TaskID, same)
+		t := tr.timer(change.Timer)
 		if t == nil {
 			return // its task has already ended
 		}
@@ -33,14 +32,13 @@ func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 	}, nil
 }
 
-// timer returns the timer of the execution, or of the task run with this id, for which same
-// returns true, or nil.
-func (tr *transition) timer(id string, same func(event.Timer) bool) *event.Timer {
-	if tr.Timeout != nil && same(*tr.Timeout) {
+// timer returns the execution's own record of a timer, or nil.
+func (tr *transition) timer(t event.Timer) *event.Timer {
+	if tr.Timeout != nil && tr.Timeout.Same(t) {
 		return tr.Timeout
 	}
-	if n := tr.open[id]; n != nil {
-		if i := slices.IndexFunc(n.Timers, same); i >= 0 {
+	if n := tr.open[t.TaskID]; n != nil {
+		if i := slices.IndexFunc(n.Timers, t.Same); i >= 0 {
 			return &n.Timers[i]
 		}
 	}

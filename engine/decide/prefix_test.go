@@ -143,7 +143,7 @@ func (c *chaos) migrate() {
 	if len(d.History) != 1 || len(d.Publish)+len(d.Cancel)+len(d.Listen)+len(d.Unlisten) > 0 || next.Version != c.state.Version+1 || next.Status != c.state.Status {
 		c.Fatalf("seed %d: migrated: %+v", c.seed, d)
 	}
-	if a, b := c.state.Listening(c.env), next.Listening(env); !slices.Equal(a, b) {
+	if a, b := c.state.Needs(c.env).Listen, next.Needs(env).Listen; !slices.Equal(a, b) {
 		c.Fatalf("seed %d: it listened for %v, and now for %v", c.seed, a, b)
 	}
 	c.state, c.env = next, env

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -13,13 +12,22 @@ import (
 // the history does not follow from the definition.
 func Rebuild(env *Env, history []event.Event) (*State, error) {
 	s := New()
-	if err := s.Replay(env, history); err != nil {
+	err := s.Replay(env, history)
+	if err == nil {
+		err = s.unconfirmed()
+	}
+	if err != nil {
 		return nil, err
 	}
-	if len(s.expected) > 0 {
-		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
-	}
 	return s, nil
+}
+
+// unconfirmed returns a Divergence if a replayed history lacks events of the last decision.
+func (s *State) unconfirmed() error {
+	if s.Settled() {
+		return nil
+	}
+	return &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
 }
 
 // Replay applies the next part of a history. Events that were decided must equal those that are
@@ -84,35 +92,24 @@ func (d *Divergence) Error() string {
 // StartedWorkflow returns the id and the version of the workflow that an ExecutionStarted
 // starts.
 func StartedWorkflow(e event.Event) (id, version string, err error) {
-	started, err := startedOf(e)
+	started, err := decoded(e, event.ScanStarted)
 	if err != nil {
 		return "", "", err
 	}
 	return started.Namespace + "." + started.Name, started.Version, nil
 }
 
-// StartedRoot returns the root of the tree to which an ExecutionStarted adds a child execution;
-// "" if it starts a root.
-func StartedRoot(e event.Event) string {
-	started, err := startedOf(e)
+// StartedBelow returns the root of the tree to which an ExecutionStarted adds a child execution,
+// or "" if it starts a root, and the parent that waits for the child, or "" if none does.
+func StartedBelow(e event.Event) (root, parent string) {
+	started, err := decoded(e, event.ScanStarted)
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return rootOf(e.Execution, started.Depth)
+	return rootOf(e.Execution, started.Depth), started.Parent
 }
 
-// StartedParent returns the execution that waits for the execution that an ExecutionStarted
-// starts; "" if none does.
-func StartedParent(e event.Event) string {
-	started, err := startedOf(e)
-	if err != nil {
-		return ""
-	}
-	return started.Parent
-}
-
-// RootOf returns the root of the execution's tree, like StartedRoot: "" if the execution is
-// itself the root.
+// RootOf returns the root of the execution's tree, or "" if the execution is itself the root.
 func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
 
 // rootOf removes the child numbers from an id.
@@ -129,6 +126,3 @@ func rootOf(id string, depth int) string {
 	}
 	return id
 }
-
-// EncodeProblem returns a problem as JSON.
-func EncodeProblem(p *event.Problem) ([]byte, error) { return json.Marshal(p) }

@@ -118,7 +118,7 @@ func (m *machine) onCompleted(e event.Event) (func(), error) {
 	if n == nil || !n.requestable() {
 		return nil, nil
 	}
-	c, err := completedOf(e)
+	c, err := decoded(e, event.ScanCompleted)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +132,12 @@ func (m *machine) onCompleted(e event.Event) (func(), error) {
 // requestable reports whether an executor or a child execution performs the task.
 func (n *Node) requestable() bool {
 	switch n.task.Kind {
-	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
-		return true
 	case dsl.Call:
 		return n.task.Call.Function == nil
 	case dsl.Run:
 		return n.Child != ""
 	default:
-		return false
+		return Computes(n.task)
 	}
 }
 

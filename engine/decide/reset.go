@@ -73,7 +73,7 @@ func (r *Reset) begin() error {
 		return err
 	}
 	for _, t := range needs.Timers {
-		if r.State.CancelledBy(t) != "" || !slices.ContainsFunc(before.Timers, func(old event.Timer) bool { return sameTimer(old, t) }) {
+		if r.State.CancelledBy(t) != "" || !slices.ContainsFunc(before.Timers, t.Same) {
 			continue
 		}
 		t.MovedTo = r.Now.Add(max(t.Due().Sub(at), 0))
@@ -96,7 +96,7 @@ func (r *Reset) begin() error {
 	if r.State.Ready() {
 		r.Publish = append(r.Publish, Continuation(r.State))
 	}
-	r.Listen = r.State.Listening(r.Env)
+	r.Listen = needs.Listen
 	return r.verify()
 }
 
@@ -168,7 +168,7 @@ func (r *Reset) decide(e event.Event, d *Decision) error {
 // started returns the event that starts the new execution. It has no parent, and records what the
 // execution was made from.
 func (r *Reset) started(e event.Event) (event.Event, error) {
-	started, err := startedOf(e)
+	started, err := decoded(e, event.ScanStarted)
 	if err != nil {
 		return e, err
 	}

@@ -56,7 +56,7 @@ func (m *machine) onRetried() func() {
 		}
 		last := len(f.Chain) - 1
 		if parent := m.reactivate(f.Chain[:last]); parent != nil {
-			m.enqueueFunc(parent, func() { m.restart(parent, f.Chain[last]) })
+			m.enqueue(parent, func() { m.restart(parent, f.Chain[last]) })
 		}
 	}
 }

@@ -19,52 +19,27 @@ func (n *Node) setRun() {
 	n.Run.Ref = n.task.Ref
 	n.Run.Iteration, n.SkippedLists = p.Run.Iteration, p.SkippedLists
 	n.Run.Attempt, n.SkippedTries = p.Run.Attempt, p.SkippedTries
-	var buffer [128]byte
-	text := append(buffer[:0], p.Run.Iteration...)
+	iteration := p.Run.Iteration
 	switch p.task.Kind {
 	case dsl.Fork:
 		n.id = n.Run.String()
 		return
 	case dsl.For:
-		text, n.SkippedLists = strconv.AppendInt(segment(text), int64(p.For.Index), 10), 0
+		iteration, n.SkippedLists = join(iteration, strconv.Itoa(p.For.Index)), 0
 	case dsl.Listen:
-		text, n.SkippedLists = strconv.AppendInt(segment(text), int64(p.Listen.Handled), 10), 0
+		iteration, n.SkippedLists = join(iteration, strconv.Itoa(p.Listen.Handled)), 0
 	case dsl.Call:
-		text, n.SkippedLists = append(segment(text), event.EscapeRef(p.Run.Ref)...), 0
+		iteration, n.SkippedLists = join(iteration, event.EscapeRef(p.Run.Ref)), 0
 	case dsl.Try:
 		n.setAttempt()
 	}
 	if p.Visit == 0 {
 		n.SkippedLists++
 	} else {
-		for text = segment(text); n.SkippedLists > 0; n.SkippedLists-- {
-			text = append(text, "r0."...)
-		}
-		text = strconv.AppendInt(append(text, 'r'), int64(p.Visit), 10)
+		zeros := strings.Repeat("r0.", n.SkippedLists)
+		iteration, n.SkippedLists = join(iteration, zeros+"r"+strconv.Itoa(p.Visit)), 0
 	}
-	n.setIteration(text)
-}
-
-// segment appends the separator of a path, unless the path is empty.
-func segment(path []byte) []byte {
-	if len(path) == 0 {
-		return path
-	}
-	return append(path, '.')
-}
-
-// setIteration sets the iteration of the run, and the id.
-func (n *Node) setIteration(iteration []byte) {
-	if len(iteration) > len(n.parent.Run.Iteration) {
-		// One allocation holds both strings.
-		var buffer [256]byte
-		id := append(append(append(buffer[:0], event.EscapeRef(n.Run.Ref)...), '#'), iteration...)
-		n.id = string(id)
-		n.Run.Iteration = n.id[len(id)-len(iteration):]
-		if n.Run.Attempt == "" {
-			return
-		}
-	}
+	n.Run.Iteration = iteration
 	n.id = n.Run.String()
 }
 

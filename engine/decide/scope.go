@@ -17,8 +17,7 @@ const runtimeName = "flunq"
 type evaluator struct {
 	*State
 
-	env         *Env
-	computeView view // reused for each task that Advance computes
+	env *Env
 }
 
 // view is the scope of one task's expressions.
@@ -72,7 +71,7 @@ func (v *view) value(name string) (any, error) {
 	case "workflow":
 		return v.ev.workflow(), nil
 	case "authorization":
-		return v.authorization()
+		return authorization(v.n.task, &expr.Scope{Dot: v.n.Input.V, Now: v.ev.Now, Var: v.value})
 	default:
 		return v.ev.env.constant(name)
 	}
@@ -120,16 +119,11 @@ func (ev *evaluator) workflow() map[string]any {
 
 // authorization returns the value of $authorization: the result of the task's own
 // authentication policy.
-func (v *view) authorization() (any, error) {
-	auth := authenticationOf(v.n.task)
+func authorization(t *dsl.Task, s *expr.Scope) (any, error) {
+	auth := authenticationOf(t)
 	if auth == nil {
 		return nil, nil
 	}
-	inner := &expr.Scope{Dot: v.n.Input.V, Now: v.ev.Now, Var: v.value}
-	return authorization(auth, inner)
-}
-
-func authorization(auth *dsl.Authentication, s *expr.Scope) (any, error) {
 	scheme, parameter, err := Authorize(auth, s)
 	if err != nil {
 		return nil, err
@@ -210,10 +204,7 @@ func (env *Env) RequestScope(t *dsl.Task, r event.Requested, now time.Time) (*ex
 		case "input":
 			return input, nil
 		case "authorization":
-			if auth := authenticationOf(t); auth != nil {
-				return authorization(auth, s)
-			}
-			return nil, nil
+			return authorization(t, s)
 		default:
 			return env.constant(name)
 		}

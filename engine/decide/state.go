@@ -80,7 +80,6 @@ type State struct {
 	open     map[string]*Node // active tasks by id
 	inline   []*Node          // tasks that Advance has yet to compute, in order
 	expected []event.Event    // during a replay: events of the last decision that the history has not confirmed yet
-	reused   *machine         // the machine that all transitions share
 }
 
 // Node is an active task: one that has started and not ended.

@@ -29,8 +29,8 @@ func (s *State) Needs(env *Env) (needs Needs) {
 		}
 	}
 	for _, e := range s.Deferred { // these have arrived, and are applied when the execution is resumed
-		if fired, err := firedOf(e); e.Type == event.TimerFired && err == nil {
-			needs.Timers = slices.DeleteFunc(needs.Timers, func(t event.Timer) bool { return sameTimer(t, fired.Timer) })
+		if fired, err := decoded(e, event.ScanFired); e.Type == event.TimerFired && err == nil {
+			needs.Timers = slices.DeleteFunc(needs.Timers, fired.Same)
 		}
 	}
 	slices.Sort(needs.Listen)
@@ -81,7 +81,7 @@ func (n *Node) requested() bool { return n.Child == "" && !n.Inline && n.request
 // CancelledBy returns the operator who cancelled a timer that the execution waits for, or "".
 func (s *State) CancelledBy(t event.Timer) string {
 	for _, gone := range s.CancelledTimers {
-		if sameTimer(gone.Timer, t) {
+		if gone.Same(t) {
 			return gone.By
 		}
 	}

@@ -66,7 +66,7 @@ func (tr *transition) cancelTimers(n *Node) {
 // cancelTimer cancels a timer, unless an operator has already done so.
 func (tr *transition) cancelTimer(t event.Timer) {
 	if len(tr.CancelledTimers) > 0 {
-		if i := slices.IndexFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
+		if i := slices.IndexFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) }); i >= 0 {
 			tr.CancelledTimers = slices.Delete(tr.CancelledTimers, i, i+1)
 			return
 		}
@@ -90,11 +90,11 @@ func (tr *transition) cancelKind(n *Node, kind event.TimerKind, key string) {
 // onFired applies a timer that has fired. A timer that was cancelled or set again for another
 // time has no effect.
 func (m *machine) onFired(e event.Event) (func(), error) {
-	fired, err := firedOf(e)
+	fired, err := decoded(e, event.ScanFired)
 	if err != nil {
 		return nil, err
 	}
-	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
+	if t := m.Timeout; t != nil && t.Same(fired.Timer) {
 		return func() {
 			m.Timeout = nil
 			m.forgetCancelled(fired.Timer)
@@ -105,7 +105,7 @@ func (m *machine) onFired(e event.Event) (func(), error) {
 	if n == nil {
 		return nil, nil
 	}
-	i := slices.IndexFunc(n.Timers, func(t event.Timer) bool { return sameTimer(t, fired.Timer) })
+	i := slices.IndexFunc(n.Timers, fired.Same)
 	if i < 0 {
 		return nil, nil
 	}
@@ -120,21 +120,7 @@ func (m *machine) onFired(e event.Event) (func(), error) {
 // forgetCancelled removes a timer from the list of timers cancelled by operators: it was set
 // again or has fired.
 func (tr *transition) forgetCancelled(t event.Timer) {
-	tr.CancelledTimers = slices.DeleteFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
-}
-
-// firedOf decodes the data of a TimerFired.
-func firedOf(e event.Event) (event.Fired, error) {
-	if fired, quick := event.ScanFired(e.Data); quick {
-		return fired, nil
-	}
-	fired := new(event.Fired)
-	err := DecodeData(e, fired)
-	return *fired, err
-}
-
-func sameTimer(a, b event.Timer) bool {
-	return a.TaskID == b.TaskID && a.Kind == b.Kind && a.Key == b.Key && a.FireAt.Equal(b.FireAt)
+	tr.CancelledTimers = slices.DeleteFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) })
 }
 
 // elapse does what a fired timer was set for.

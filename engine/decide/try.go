@@ -50,8 +50,7 @@ func (m *machine) attempt(n *Node) {
 		m.fail(n, problemOf(err))
 		return
 	}
-	input := n.Input.V
-	m.enqueue(pendingStep{node: n, step: entering, data: input})
+	m.enqueue(n, func() { m.enter(n, n.Input.V) })
 }
 
 // attemptTimedOut interrupts an attempt.
@@ -106,12 +105,11 @@ func (m *machine) handle(n *Node, failure map[string]any) {
 	m.cancelKind(n, event.TimeoutTimer, overallKey)
 	n.Try.Catching = true
 	n.Vars = bindings{{c.As, failure}}
-	input := n.Input.V
 	if len(c.Do) == 0 {
-		m.complete(n, input, c.Then)
+		m.complete(n, n.Input.V, c.Then)
 		return
 	}
-	m.enqueue(pendingStep{node: n, step: entering, data: input})
+	m.enqueue(n, func() { m.enter(n, n.Input.V) })
 }
 
 // catches reports whether a try catches a problem.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
@@ -19,7 +20,7 @@ func New() *State { return &State{open: map[string]*Node{}} }
 
 // initFrom initializes the state from an ExecutionStarted.
 func (s *State) initFrom(e event.Event) error {
-	started, err := startedOf(e)
+	started, err := decoded(e, event.ScanStarted)
 	if err != nil {
 		return err
 	}
@@ -51,15 +52,6 @@ func (env *Env) Begin(e event.Event) event.Event {
 		e = event.WithHistoryLimits(e, limits)
 	}
 	return e
-}
-
-// startedOf decodes the data of an execution.started.
-func startedOf(e event.Event) (event.Started, error) {
-	if s, ok := event.ScanStarted(e.Data); ok {
-		return s, nil
-	}
-	var s event.Started
-	return s, DecodeData(e, &s)
 }
 
 // onStarted starts an execution.
@@ -111,7 +103,7 @@ func (m *machine) start() {
 			return
 		}
 	}
-	m.enqueue(pendingStep{node: m.Root, step: entering, data: input})
+	m.enqueue(m.Root, func() { m.enter(m.Root, input) })
 }
 
 // scheduleTimeout schedules the timeout of the whole execution.
@@ -158,8 +150,9 @@ func (tr *transition) publishEnd(typ event.Type, ended event.Ended) {
 	if tr.Parent == "" || tr.ParentTask == "" {
 		return
 	}
+	ref := event.ParseRun(tr.ParentTask).Ref
 	c := event.Completed{
-		TaskID: tr.ParentTask, TaskName: lastSegment(event.ParseRun(tr.ParentTask).Ref), TaskType: string(dsl.Run),
+		TaskID: tr.ParentTask, TaskName: ref[strings.LastIndexByte(ref, '/')+1:], TaskType: string(dsl.Run),
 		Success: typ == event.WorkflowCompleted, Output: ended.Output, Error: ended.Error,
 		DurationMS: tr.elapsed(tr.StartedAt),
 	}
@@ -175,16 +168,6 @@ func (tr *transition) publishEnd(typ event.Type, ended event.Ended) {
 		ID: tr.Execution + "/parent", Source: Source, Type: event.TaskCompleted, Time: tr.Now,
 		Tenant: tr.Tenant, Execution: tr.Parent, Task: tr.ParentTask, Data: event.Encode(c),
 	})
-}
-
-// lastSegment returns the name of the task that a reference points to.
-func lastSegment(ref string) string {
-	for i := len(ref) - 1; i >= 0; i-- {
-		if ref[i] == '/' {
-			return ref[i+1:]
-		}
-	}
-	return ref
 }
 
 // onDead fails the task that waits for a dead-lettered message, or the whole execution if no task
@@ -292,18 +275,9 @@ func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 	w := n.task.Run.Workflow
 	started := event.Started{Depth: ev.Depth + 1}
 	s := ev.scope(n, n.Input.V)
-	for _, member := range []struct {
-		value *expr.Value
-		text  *string
-	}{{w.Namespace, &started.Namespace}, {w.Name, &started.Name}, {w.Version, &started.Version}} {
-		if member.value == nil {
-			continue
-		}
-		v, err := member.value.Eval(s)
-		if err != nil {
-			return started, err
-		}
-		*member.text = canonical.Text(v)
+	err := evalTexts(s, []textValue{{w.Namespace, &started.Namespace}, {w.Name, &started.Name}, {w.Version, &started.Version}})
+	if err != nil {
+		return started, err
 	}
 	input := n.Input.V
 	if w.Input != nil {
@@ -346,6 +320,16 @@ func (s *State) phase() Status {
 		}
 	}
 	return Waiting
+}
+
+// decoded returns the data of an event, which scan parses if it has the form that the engine writes.
+func decoded[T any](e event.Event, scan func([]byte) (T, bool)) (T, error) {
+	if data, ok := scan(e.Data); ok {
+		return data, nil
+	}
+	data := new(T)
+	err := DecodeData(e, data)
+	return *data, err
 }
 
 // DecodeData decodes the data of one of the engine's own events.

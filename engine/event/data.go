@@ -264,6 +264,11 @@ func (t Timer) Due() time.Time {
 	}
 }
 
+// Same reports whether two timers of an execution are the same one, which an operator may have moved.
+func (t Timer) Same(other Timer) bool {
+	return t.TaskID == other.TaskID && t.Kind == other.Kind && t.Key == other.Key && t.FireAt.Equal(other.FireAt)
+}
+
 // Keyed reports whether the timer replaces an earlier one with the same key. Timers that the
 // engine sets for itself do not.
 func (t Timer) Keyed() bool {

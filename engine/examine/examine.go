@@ -322,7 +322,7 @@ func (e examined) findings(f facts, sure bool) Findings {
 // set reports whether a timer that the execution needs is set.
 func (f facts) set(t event.Timer) bool {
 	for i, needed := range f.needs.Timers {
-		if needed.TaskID == t.TaskID && needed.Kind == t.Kind && needed.Key == t.Key && needed.FireAt.Equal(t.FireAt) {
+		if needed.Same(t) {
 			return f.timers[i].ID != ""
 		}
 	}
@@ -340,12 +340,9 @@ func (e *Examiner) Without(ctx context.Context, tenant, id string, gone event.Ti
 		}
 		return nil, false, nil
 	}
-	same := func(t event.Timer) bool {
-		return t.TaskID == gone.TaskID && t.Kind == gone.Kind && t.Key == gone.Key && t.FireAt.Equal(gone.FireAt)
-	}
 	err = e.facts(ctx, tenant, []examined{one}, func(one examined, f facts) {
 		stuck = one.state.Stuck(one.env, decide.Present{
-			Timer:     func(t event.Timer) bool { return !same(t) && f.set(t) },
+			Timer:     func(t event.Timer) bool { return !t.Same(gone) && f.set(t) },
 			Listed:    func(string) bool { return false }, // it may never come
 			Child:     func(string) bool { return false }, // it may never end
 			Performed: true,

@@ -71,9 +71,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 		c.Publish[i].Time = c.Now
 	}
 	announce(c, s.lifecycleOf(&cachedExecution{state: state}, &m.Event))
-	if c.Error, err = decide.EncodeProblem(state.Error); err != nil {
-		return nil, err
-	}
+	c.Error = event.Encode(state.Error)
 	return c, nil
 }
 

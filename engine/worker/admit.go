@@ -112,7 +112,11 @@ func OpenLimitText(tenant string, open, most int) string {
 func (r *round) uncounted() (n int) {
 	for i := range r.commits {
 		c := &r.commits[i]
-		child := c.Message != nil && decide.StartedRoot(c.Message.Event) != ""
+		child := false
+		if c.Message != nil {
+			root, _ := decide.StartedBelow(c.Message.Event)
+			child = root != ""
+		}
 		switch {
 		case c.Version > 0:
 		case child && !c.Ended:
@@ -126,7 +130,7 @@ func (r *round) uncounted() (n int) {
 
 // admit returns how an execution that may not begin ends, or nil if it may begin.
 func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Ended, error) {
-	root := decide.StartedRoot(e)
+	root, parent := decide.StartedBelow(e)
 	var now time.Time
 	if s.opts.Clock != nil {
 		now = s.opts.Clock()
@@ -144,7 +148,6 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 	if s.opts.Descendants == 0 || root == "" {
 		return nil, nil
 	}
-	parent := decide.StartedParent(e)
 	open, parentEnded, err := s.store.Descendants(ctx, tenant, root, parent, s.opts.Descendants)
 	switch {
 	case err != nil:

@@ -247,7 +247,7 @@ func (s *Service) addResult(c *store.Commit, x *cachedExecution) (err error) {
 	case st.Status == decide.Completed:
 		c.Output = canonical.Encode(st.Output.V)
 	case st.Error != nil:
-		c.Error, err = decide.EncodeProblem(st.Error)
+		c.Error = event.Encode(st.Error)
 	case x.due(s.opts.Snapshots):
 		c.Snapshot, err = st.Snapshot()
 	}

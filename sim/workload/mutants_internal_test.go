@@ -27,7 +27,7 @@ func mutants() []mutant {
 
 		{"a stopping process does not hand over the next timer", ". Engine.Release if 2", never, "a stopping timer service hands over the next timer", 16},
 
-		{"a timer with a different time is the same", "decide sameTimer && 1 operand 2", always, "jitter spreads retries", 2},
+		{"a timer with a different time is the same", "event Timer.Same && 1 operand 2", always, "jitter spreads retries", 2},
 		{"a cancelled timer stays with its task", "decide transition.cancelKind return 2 value 1", never, "", 1},
 		{"a retried task keeps the context of the failure", "decide machine.restart if 1", never, "a retried task starts with its original context", 0},
 		{"a retry loses the context", "decide machine.restart assign 1 value 1", zeroed, "a retried task starts with its original context", 0},
@@ -58,7 +58,7 @@ func mutants() []mutant {
 		{"a parent does not receive the end of a child", "decide transition.publishEnd if 1", always, "", 22},
 		{"listen: all counts an event twice", "decide listener.match if 2", never, "", 197},
 		{"until is evaluated one event late", "decide machine.consume call 10 arg 2", replaced("(@)[:len(@)-1]"), "", 37},
-		{"no execution listens for the until event", "decide listener.listenTypes if 1", never, "", 6},
+		{"no execution listens for the until event", "decide filtersOf if 1", never, "", 6},
 		{"an execution that ends unsubscribes others", "decide listener.unlisten if 3", always, "an execution that ends does not unsubscribe others", 0},
 		{"an ended execution still listens", "decide listener.unlisten call 5", removed, "", 3},
 		{"a redelivered event counts twice", "decide machine.onReceived if 1", never, "a snapshot contains everything before it", 0},
@@ -74,7 +74,7 @@ func mutants() []mutant {
 		{"a snapshot loses received events", "decide Restore call 6 arg 1", forgotten("seen", "keys"), "a snapshot contains everything before it", 0},
 		{"a snapshot loses the failed task", "decide Restore call 6 arg 1", forgotten("faulted"), "a faulted execution continues where it failed", 2},
 		{"a snapshot loses deferred events", "decide Restore call 6 arg 1", forgotten("deferred"), inEveryMessage, 0},
-		{"an attempt has no input", "decide machine.attempt assign 2 value 1", zeroed, "", 9},
+		{"an attempt has no input", "decide machine.attempt call 5 arg 2", zeroed, "", 9},
 		{"a loop has no output", "decide machine.iterate call 2 arg 2", zeroed, "", 3},
 		{"attempts continue after their timeout", "decide machine.attemptTimedOut assign 2 value 1", never, "", 79},
 		{"correlation keys are not kept", "decide listener.remember assign 2", removed, "a snapshot contains everything before it", 0},
@@ -83,7 +83,7 @@ func mutants() []mutant {
 		{"a retry loses timeouts", "decide machine.restoreTimers if 1", never, "a faulted execution continues where it failed", 0},
 		{"a retry reuses the run", "decide Node.markRetried if 1", never, "a faulted execution continues where it failed", 0},
 		{"end in a branch is ignored", "decide machine.branchOver case 2", never, "end in a branch ends the workflow", 0},
-		{"end in the winning branch is ignored", "decide endOnly if 1", never, "", 188},
+		{"end in the winning branch is ignored", "decide machine.branchOver if 1", always, "", 188},
 		{"a skipped branch has no output", "decide machine.beginFork call 13 arg 3", zeroed, "", 81},
 
 		{"listen: all ends after two events", "decide machine.consume assign 6 == 1 operand 2", replaced("min(2, @)"), "a listen task receives exactly its events", 0},
