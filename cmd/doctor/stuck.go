@@ -103,7 +103,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 	f := finding{Check: "finished", State: isFine, Tenant: tenant, number: finished, Text: history.Count(int(finished), "finished execution")}
 	size, err := d.remote.Store.Weight(ctx, tenant)
 	if err == nil && size > 0 {
-		f.bytes = size * finished
+		f.bytes = size
 		f.Text += ", about " + mebibytes(f.bytes)
 	}
 	if keep.Bounded() {
@@ -112,7 +112,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 		return
 	}
 	f.Text += "; no process removes any"
-	if finished >= manyKept || d.server.Limit > 0 && size*finished > d.server.Limit/4 {
+	if finished >= manyKept || d.server.Limit > 0 && size > d.server.Limit/4 {
 		f.State = isDoubtful
 		f.Remedy = "flunq serve --keep-finished 30d removes older ones (KEEP_FINISHED); KEEP_FINISHED_COUNT limits their number"
 	}

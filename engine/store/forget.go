@@ -284,43 +284,52 @@ const (
 	entryOverhead = 90
 )
 
-// Weight estimates how many bytes of Redis' memory an ended execution of a tenant takes with its
-// history: the mean of some old and some new ones. It is 0 if there are none or Redis does not
-// support MEMORY USAGE.
+// Weight estimates how many bytes of Redis' memory the ended executions of a tenant take with their
+// histories: for each status, their number times the mean of some old and some new ones. It is 0 if
+// there are none or Redis does not support MEMORY USAGE.
 func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err
 	}
-	pipe := s.rdb.Pipeline()
-	var samples []*redis.StringSliceCmd
+	total := int64(0)
 	for _, name := range finishedIndexes() {
-		key := s.keys.Executions(tenant, name)
-		samples = append(samples, pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1))
+		size, err := s.weigh(ctx, tenant, name)
+		if err != nil {
+			return 0, err
+		}
+		total += size
 	}
+	return total, nil
+}
+
+// weigh estimates the bytes of the executions in an index.
+func (s *Store) weigh(ctx context.Context, tenant, index string) (int64, error) {
+	key, pipe := s.keys.Executions(tenant, index), s.rdb.Pipeline()
+	count, oldest, newest := pipe.ZCard(ctx, key), pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return 0, Failed("look at finished executions", err)
 	}
+	ids := compacted(slices.Concat(oldest.Val(), newest.Val()))
+	if len(ids) == 0 {
+		return 0, nil
+	}
 	pipe = s.rdb.Pipeline()
 	var sizes []*redis.IntCmd
-	text := 0
-	for _, sample := range samples {
-		for _, id := range sample.Val() {
-			text += len(id)
-			sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.Execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.History(tenant, id)))
-		}
-	}
-	if len(sizes) == 0 {
-		return 0, nil
+	for _, id := range ids {
+		sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.Execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.History(tenant, id)))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
 		return 0, Failed("weigh finished executions", err)
 	}
-	sum, all := int64(0), int64(len(sizes)/2)
+	sum := int64(0)
 	for _, size := range sizes {
 		sum += size.Val() // 0 if it is gone or unknown
 	}
 	if sum == 0 {
 		return 0, nil
 	}
-	return sum/all + int64(text)/all + entryOverhead, nil
+	for _, id := range ids {
+		sum += int64(len(id)) + entryOverhead
+	}
+	return sum * count.Val() / int64(len(ids)), nil
 }

@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +69,33 @@ func (w *environment) remaining(t *testing.T) []string {
 func longAgo(ms int) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, ms*1e6, time.UTC) }
 
 var removals = []check{
+	{"the weight of a few large executions and of many small ones", func(t *testing.T, w *environment) {
+		if w.mini != nil || w.memory != nil {
+			t.Skip("only redis-server knows how much memory a key takes")
+		}
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for i := range 3 {
+			w.started(t, fmt.Sprint("large", i), "test.wf", at)
+			c := step(0, nil)
+			c.Execution, c.Status, c.Ended, c.Started, c.Now = fmt.Sprint("large", i), "completed", true, at, at
+			c.Output = json.RawMessage(strconv.Quote(strings.Repeat("x", 50_000)))
+			w.commit(t, c, store.Committed)
+		}
+		for i := range 50 {
+			w.startedUntil(t, fmt.Sprint("small", i), "", "faulted", at)
+		}
+		real := int64(0)
+		all, _, err := w.Executions(t.Context(), tenant, store.ExecutionQuery{Limit: 100})
+		must(t, err)
+		for _, x := range all {
+			real += w.rdb.MemoryUsage(t.Context(), w.Keys().Execution(tenant, x.ID)).Val() + w.rdb.MemoryUsage(t.Context(), w.Keys().History(tenant, x.ID)).Val()
+		}
+		got, err := w.Weight(t.Context(), tenant)
+		must(t, err)
+		if got < real || got > real*5/4 {
+			t.Errorf("they weigh %d bytes, want at least the %d of their keys and at most a quarter more", got, real)
+		}
+	}},
 	{"an execution that ended long ago is removed completely", func(t *testing.T, w *environment) {
 		for i, status := range []string{"completed", "faulted", "cancelled", "running", "waiting", "suspended", ""} {
 			w.startedUntil(t, fmt.Sprint("x-", i), "", status, longAgo(i))
