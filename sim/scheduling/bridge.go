@@ -32,7 +32,7 @@ const (
 type bridging struct {
 	exchange *broker.Exchange
 	keys     store.Keys
-	observer *observer
+	checker  *checker
 	acked    func() bool // the group has acknowledged everything
 
 	names map[string]string   // of the events, by entry id
@@ -61,11 +61,11 @@ func bridgeSetting(seed uint64) Setting {
 	}
 }
 
-// openBridging starts the broker and the processes, and puts the workload on the timeline.
+// openBridging starts the broker.
 func (s *simulation) openBridging() {
 	s.setting = bridgeSetting(s.plan.Seed)
 	b := &bridging{
-		exchange: broker.NewExchange(s.setting.Partitions, eventsTopic, inTopic, resultsTopic), observer: s.observer,
+		exchange: broker.NewExchange(s.setting.Partitions, eventsTopic, inTopic, resultsTopic), checker: s.checker,
 		names: map[string]string{}, sent: map[string][]string{}, got: map[string][]string{},
 		put: map[string]message{}, taken: map[string]bool{}, last: map[string]int{},
 	}
@@ -76,18 +76,13 @@ func (s *simulation) openBridging() {
 	s.bridging = b
 	s.redis.Added = func(key string, fields []string) { b.added(s, key, fields) }
 	s.redis.Do("XGROUP", "CREATE", b.keys.Stream(bridgeTenant), bridgeGroup, "0", "MKSTREAM")
-	for i := range s.setting.Processes {
-		p := &process{index: i}
-		s.processes = append(s.processes, p)
-		s.boot(p)
-	}
-	for n := range s.setting.Events {
-		if len(s.plan.Events) == 0 || slices.Contains(s.plan.Events, n) {
-			name := fmt.Sprintf("event %d", n)
-			s.names[name] = name
-			s.at(sim.Epoch().Add(begin+s.span(name+" start", 20*time.Second)), func() { b.begin(s, name) })
-		}
-	}
+}
+
+// bridgeEvent puts an event, or a message from outside, on the timeline.
+func (s *simulation) bridgeEvent(n int) {
+	name := fmt.Sprintf("event %d", n)
+	s.names[name] = name
+	s.at(sim.Epoch().Add(begin+s.span(name+" start", 20*time.Second)), func() { s.bridging.begin(s, name) })
 }
 
 // begin adds an event to the stream, or sends a message from outside.
@@ -180,7 +175,7 @@ func (c *bridgeClient) Publish(ctx context.Context, messages []cloudevents.Messa
 	for i := range messages {
 		m := &messages[i]
 		entry := m.Header(cloudevents.EntryHeader)
-		done := named{s: c.s}.in("publish "+entry, c.s.bridging.names[entry])
+		done := c.s.enter("publish "+entry, c.s.bridging.names[entry])
 		errs[i] = c.s.call(toKafka, "produce", func() error {
 			err := c.Client.Publish(ctx, messages[i:i+1])[0]
 			if err == nil {
@@ -217,11 +212,11 @@ func (b *bridging) published(s *simulation, m *cloudevents.Message) {
 		return
 	}
 	if want := b.sent[key]; len(known) >= len(want) || want[len(known)] != entry {
-		b.observer.violated("the events of an execution are published in order", b.names[entry],
+		b.checker.violated("the events of an execution are published in order", b.names[entry],
 			fmt.Sprintf("%s of %s came after %d of %v", entry, key, len(known), want))
 	}
 	b.got[key] = append(known, entry)
-	b.observer.published++
+	b.checker.published++
 }
 
 // added checks an entry that is added to a stream of the tenant.
@@ -240,21 +235,21 @@ func (b *bridging) added(s *simulation, key string, fields []string) {
 	}
 	s.log("the tenant", "takes "+place+" as "+form, m.name)
 	if b.taken[place] {
-		b.observer.violated("each message is taken once", m.name, place+" was taken twice")
+		b.checker.violated("each message is taken once", m.name, place+" was taken twice")
 		return
 	}
 	b.taken[place] = true
 	at := strings.LastIndexByte(place, '/')
 	offset, _ := strconv.Atoi(place[at+1:])
 	if last, known := b.last[place[:at]]; known && offset <= last {
-		b.observer.violated("the messages of a partition stay in order", m.name, fmt.Sprintf("%s was taken after %d", place, last))
+		b.checker.violated("the messages of a partition stay in order", m.name, fmt.Sprintf("%s was taken after %d", place, last))
 	}
 	b.last[place[:at]] = offset
 	switch {
 	case dead && !m.dead:
-		b.observer.violated("a readable message does not become a dead letter", m.name, place+": "+value("reason"))
+		b.checker.violated("a readable message does not become a dead letter", m.name, place+": "+value("reason"))
 	case !dead && m.dead:
-		b.observer.violated("only trusted topics bring results of tasks", m.name, fmt.Sprintf("%s became an entry of type %s", place, value("type")))
+		b.checker.violated("only trusted topics bring results of tasks", m.name, fmt.Sprintf("%s became an entry of type %s", place, value("type")))
 	}
 }
 
@@ -274,18 +269,18 @@ func (b *bridging) open() int {
 func (b *bridging) finish(s *simulation) {
 	for _, key := range slices.Sorted(maps.Keys(b.sent)) {
 		for _, entry := range b.sent[key][min(len(b.got[key]), len(b.sent[key])):] {
-			b.observer.violated("every event is published", b.names[entry], fmt.Sprintf("%s of %s was not", entry, key))
+			b.checker.violated("every event is published", b.names[entry], fmt.Sprintf("%s of %s was not", entry, key))
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(b.put)) {
 		if !b.taken[place] {
-			b.observer.violated("every message is taken", b.put[place].name, place+" was not")
+			b.checker.violated("every message is taken", b.put[place].name, place+" was not")
 		}
 	}
 	if !b.acked() {
-		b.observer.violated("nothing is left", "", "entries are pending")
+		b.checker.violated("nothing is left", "", "entries are pending")
 	}
 	if len(s.injected) == 0 && b.twice > 0 {
-		b.observer.violated("without faults, nothing is published twice", "", fmt.Sprintf("%d messages were", b.twice))
+		b.checker.violated("without faults, nothing is published twice", "", fmt.Sprintf("%d messages were", b.twice))
 	}
 }

@@ -42,7 +42,7 @@ func TestBridgeSeeds(t *testing.T) {
 	}
 }
 
-// The observer finds typical mistakes of such designs.
+// The checker finds typical mistakes of such designs.
 func TestBridgeMistakesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, m := range []struct {

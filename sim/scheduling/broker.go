@@ -20,10 +20,9 @@ const (
 
 // openBroker starts the broker.
 func (s *simulation) openBroker() {
-	const few, more = 2, 3
-	topics := map[string]int{scheduleTopic: more, scheduleDLQ: 1}
+	topics := map[string]int{scheduleTopic: 3, scheduleDLQ: 1}
 	for _, topic := range []string{"orders", "payments", mendedTopic, failingTopic, awayTopic} {
-		topics[topic] = few
+		topics[topic] = 2
 	}
 	s.broker = broker.New(broker.Options{
 		Topics: topics, ScheduleTopic: scheduleTopic, ScheduleDLQ: scheduleDLQ, Fetch: s.setting.Fetch, Hook: s.brokerRequest,
@@ -32,9 +31,9 @@ func (s *simulation) openBroker() {
 
 // brokerRequest makes each request to the broker a call.
 func (s *simulation) brokerRequest(_ context.Context, r broker.Request, carryOut func()) error {
-	done := named{s: s}.in("")
+	done := s.enter("")
 	if r.Name == "Fetch" {
-		named{s: s}.idle()
+		s.idle()
 	}
 	defer done()
 	return s.call(toBroker, strings.ToLower(r.Name)+" "+r.Topic, func() error {
@@ -52,7 +51,7 @@ func (s *simulation) brokerRequest(_ context.Context, r broker.Request, carryOut
 	})
 }
 
-// produced reports a record to the observer.
+// produced reports a record to the checker.
 func (s *simulation) produced(m schedule.Message) {
 	got := schedule.Content{Topic: m.Topic, Tenant: "default", Key: string(m.Key), Payload: m.Value}
 	var id string
@@ -70,7 +69,7 @@ func (s *simulation) produced(m schedule.Message) {
 			got.Headers[h.Name] = h.Value
 		}
 	}
-	s.observer.received(s, id, got)
+	s.checker.received(s, id, got)
 }
 
 // session is the session timeout of a consumer.

@@ -173,7 +173,7 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 	if n := len(s.story); n > 0 {
 		s.story[n-1].Fault = true
 	}
-	s.observer.fault(s, p, f)
+	s.checker.fault(s, p, f)
 	switch f.Kind {
 	case sim.CrashBefore:
 		s.crash(p, []sim.Fault{f})

@@ -18,7 +18,7 @@ import (
 )
 
 // Each mistake is typical of such designs. It is planted around the real ledger, and the
-// observer has to find it.
+// checker has to find it.
 func TestMistakesAreFound(t *testing.T) {
 	t.Parallel()
 	ledger := func(wrong func(right scheduler.Ledger) scheduler.Ledger) scheduling.Mistake {

@@ -54,13 +54,13 @@ func (s *simulation) boot(p *process) {
 	limits.MinDelay = g.MinDelay
 	now, note := func() time.Time { return p.scheduler.Now() }, func(e *schedule.Event) { p.scheduler.Notify(e) }
 	api := scheduler.APIOptions{Limits: limits, Tenant: "default", Now: now, Notify: note}
-	var queue scheduler.Producer
+	var producer scheduler.Producer
 	if g.Feed {
 		feed := s.broker.Feed(p.name())
 		opts.Extra = append(opts.Extra, s.consumer(feed, s.ledger(index, nil), api))
-		queue = feed
+		producer = feed
 	}
-	ledger := s.ledger(index, queue)
+	ledger := s.ledger(index, producer)
 	var err error
 	if p.scheduler, err = scheduler.New(ledger, s.sink(p), opts); err != nil {
 		panic(err)
@@ -116,7 +116,7 @@ func (s *simulation) loop(a *actor, step func(context.Context) (time.Duration, e
 // checkError checks that a step fails only after a fault.
 func (s *simulation) checkError(a *actor, err error) {
 	if len(s.injected) == 0 {
-		s.observer.violated("a step fails only after a fault", "", a.name+": "+err.Error())
+		s.checker.violated("a step fails only after a fault", "", a.name+": "+err.Error())
 	}
 }
 
@@ -141,13 +141,13 @@ func (s *simulation) crash(p *process, faults []sim.Fault) {
 	})
 }
 
-// ledger returns a ledger of a process. The queue may be nil.
-func (s *simulation) ledger(index agenda.Index, queue scheduler.Producer) scheduler.Ledger {
-	l := s.rightLedger(index, queue)
+// ledger returns a ledger of a process. The producer may be nil.
+func (s *simulation) ledger(index agenda.Index, producer scheduler.Producer) scheduler.Ledger {
+	l := s.correctLedger(index, producer)
 	if s.mistake.Ledger != nil {
 		l = s.mistake.Ledger(l, s.client)
 	}
-	return named{l, s}
+	return tracedLedger{l, s}
 }
 
 // index returns the index of a process.
@@ -155,15 +155,15 @@ func (s *simulation) index() agenda.Index {
 	return agenda.NewIndex(wire.NewClient(s.client, &memories))
 }
 
-// rightLedger returns a ledger without a mistake around it. The index and the queue are for a
+// correctLedger returns a ledger without a mistake around it. The index and the producer are for a
 // table.
-func (s *simulation) rightLedger(index agenda.Index, queue scheduler.Producer) scheduler.Ledger {
+func (s *simulation) correctLedger(index agenda.Index, producer scheduler.Producer) scheduler.Ledger {
 	if s.table == nil {
 		opts := agenda.Defaults()
 		opts.Streams = s.setting.once()
 		return agenda.NewLedger(wire.NewClient(s.client, &memories), opts)
 	}
-	return scheduler.NewTableLedger(s.records(), index, queue)
+	return scheduler.NewTableLedger(s.records(), index, producer)
 }
 
 // records returns the table as processes see it.
@@ -191,21 +191,21 @@ var memories wire.Memory
 // sink returns the sink of a process.
 func (s *simulation) sink(p *process) scheduler.Sink {
 	if s.setting.Broker {
-		return &testedSink{s, p, s.broker.Sink(p.name())}
+		return &faultySink{s, p, s.broker.Sink(p.name())}
 	}
-	return &testedSink{s, p, scheduler.StreamSink{Redis: wire.NewClient(s.client, &memories)}}
+	return &faultySink{s, p, scheduler.StreamSink{Redis: wire.NewClient(s.client, &memories)}}
 }
 
-// named records which method of the ledger an actor is in, and with which events.
-type named struct {
+// tracedLedger records which method of the ledger an actor is in, and with which events.
+type tracedLedger struct {
 	scheduler.Ledger
 
 	s *simulation
 }
 
-// in says what the current actor does until done is called.
-func (n named) in(doing string, events ...string) (done func()) {
-	a := n.s.current
+// enter records what the current actor does until done is called.
+func (s *simulation) enter(doing string, events ...string) (done func()) {
+	a := s.current
 	if a == nil {
 		return func() {}
 	}
@@ -217,30 +217,30 @@ func (n named) in(doing string, events ...string) (done func()) {
 	return func() { a.doing, a.idle, a.events = before.doing, before.idle, before.events }
 }
 
-// idle says that the actor looks for work, which it does again and again.
-func (n named) idle() {
-	if a := n.s.current; a != nil {
+// idle records that the current actor looks for work, which it does again and again.
+func (s *simulation) idle() {
+	if a := s.current; a != nil {
 		a.idle = true
 	}
 }
 
 // Place implements scheduler.Ledger.
-func (n named) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
-	defer n.in("store", idsOf(events)...)()
+func (n tracedLedger) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	defer n.s.enter("store", idsOf(events)...)()
 	return n.Ledger.Place(ctx, events)
 }
 
 // Change implements scheduler.Ledger.
-func (n named) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
-	defer n.in(string(change.Kind), id)()
+func (n tracedLedger) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
+	defer n.s.enter(string(change.Kind), id)()
 	return n.Ledger.Change(ctx, id, change, now)
 }
 
 // Claim implements scheduler.Ledger.
-func (n named) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
+func (n tracedLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
 	doing := fmt.Sprintf("claim from partition %d", claim.Partition)
-	defer n.in(doing)()
-	n.idle()
+	defer n.s.enter(doing)()
+	n.s.idle()
 	claimed, err := n.Ledger.Claim(ctx, claim)
 	if ids := idsOf(claimed.Events); len(ids) > 0 {
 		n.s.log(n.s.current.name, doing, ids...)
@@ -252,12 +252,12 @@ func (n named) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claime
 }
 
 // Settle implements scheduler.Ledger.
-func (n named) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
+func (n tracedLedger) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	ids := make([]string, len(ends))
 	for i := range ends {
 		ids[i] = ends[i].ID
 	}
-	defer n.in("settle", ids...)()
+	defer n.s.enter("settle", ids...)()
 	took, err := n.Ledger.Settle(ctx, partition, ends, now)
 	for i := range ends {
 		text := fmt.Sprintf("settle as %s, version %d", ends[i].Status, ends[i].Version)
@@ -273,9 +273,9 @@ func (n named) Settle(ctx context.Context, partition int, ends []schedule.Settle
 }
 
 // Members implements scheduler.Ledger.
-func (n named) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
-	defer n.in("register")()
-	n.idle()
+func (n tracedLedger) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
+	defer n.s.enter("register")()
+	n.s.idle()
 	return n.Ledger.Members(ctx, process, ttl)
 }
 
@@ -287,8 +287,8 @@ func idsOf(events []schedule.Event) []string {
 	return out
 }
 
-// testedSink is a sink that fails for some topics, and reports what it returns to the observer.
-type testedSink struct {
+// faultySink is a sink that fails for some topics, and reports what it returns to the checker.
+type faultySink struct {
 	s *simulation
 	p *process
 	scheduler.Sink
@@ -303,8 +303,8 @@ const (
 )
 
 // Publish implements scheduler.Sink.
-func (t *testedSink) Publish(ctx context.Context, events []schedule.Event) []error {
-	defer named{s: t.s}.in("publish", idsOf(events)...)()
+func (t *faultySink) Publish(ctx context.Context, events []schedule.Event) []error {
+	defer t.s.enter("publish", idsOf(events)...)()
 	errs := make([]error, len(events))
 	var some []schedule.Event
 	var at []int
@@ -320,7 +320,7 @@ func (t *testedSink) Publish(ctx context.Context, events []schedule.Event) []err
 	}
 	for i := range events {
 		if !t.p.dead {
-			t.s.observer.returned(&events[i], errs[i])
+			t.s.checker.returned(&events[i], errs[i])
 			if errs[i] != nil {
 				t.s.log(t.s.current.name, "publish: "+errs[i].Error(), events[i].ID)
 			}

@@ -1,6 +1,6 @@
 // Package scheduling simulates the distributed scheduler, or bridges: several processes with their
 // clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an order
-// that depends only on a seed. An observer that sees only the answers to clients and what the sinks
+// that depends only on a seed. An checker that sees only the answers to clients and what the sinks
 // received checks the scheduler's promises.
 package scheduling
 
@@ -39,7 +39,7 @@ func ParsePlan(text []byte) (Plan, error) {
 	return p, nil
 }
 
-// Trial is a run with the verdict of the observer.
+// Trial is a run with the verdict of the checker.
 type Trial struct {
 	Setting  Setting
 	Injected []Injected
@@ -103,12 +103,12 @@ func Try(ctx context.Context, plan Plan, mistake Mistake) (*Trial, error) {
 	if s.bridging != nil {
 		s.bridging.finish(s)
 	} else {
-		s.observer.finish(s)
+		s.checker.finish(s)
 	}
 	t := &Trial{
-		Setting: s.setting, Injected: s.injected, Broken: s.observer.broken, Calls: s.calls,
+		Setting: s.setting, Injected: s.injected, Broken: s.checker.broken, Calls: s.calls,
 		Trace: fmt.Sprintf("%016x", s.trace), Elapsed: s.now.Sub(sim.Epoch()), Story: s.story, Names: s.names,
-		Published: s.observer.published, points: s.points,
+		Published: s.checker.published, points: s.points,
 	}
 	return t, ctx.Err()
 }
@@ -123,7 +123,7 @@ var (
 func (s *simulation) run() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.observer.violated("nothing panics", "", fmt.Sprint(r))
+			s.checker.violated("nothing panics", "", fmt.Sprint(r))
 		}
 	}()
 	for s.ctx.Err() == nil {
@@ -131,7 +131,7 @@ func (s *simulation) run() (err error) {
 			s.turn(a)
 			s.removeEnded()
 			if s.turns++; s.turns > mostTurns {
-				s.observer.violated("actors rest", "", a.name+" and others never rest")
+				s.checker.violated("actors rest", "", a.name+" and others never rest")
 				return nil
 			}
 			continue
@@ -150,11 +150,11 @@ const mostTurns = 20_000
 func (s *simulation) quiet() bool {
 	return len(s.timeline) == 0 && !slices.ContainsFunc(s.actors, func(a *actor) bool { return !a.resting }) &&
 		!slices.ContainsFunc(s.processes, func(p *process) bool { return p.dead || s.now.Before(p.frozen) }) &&
-		s.opened() == 0
+		s.open() == 0
 }
 
-// opened returns how many events are open, in the index or in the table.
-func (s *simulation) opened() int {
+// open returns how many things are left to do, in the index, the table and the feed.
+func (s *simulation) open() int {
 	if s.bridging != nil {
 		return s.bridging.open()
 	}

@@ -203,9 +203,8 @@ func (f *finder) take(ctx context.Context, t tried) {
 // keepSmall keeps a run without faults if single faults in it are worth trying: there are few
 // calls, yet something is published.
 func (f *finder) keepSmall(t *tried) {
-	const fewest = 2
 	best := f.small[t.Setting.deployment()]
-	if len(t.Broken) == 0 && t.Published >= fewest && (best == nil || len(t.points) < len(best.points)) {
+	if len(t.Broken) == 0 && t.Published >= 2 && (best == nil || len(t.points) < len(best.points)) {
 		f.small[t.Setting.deployment()] = t
 	}
 }

@@ -49,7 +49,7 @@ type simulation struct {
 	names      map[string]string // of events, by id
 	groups     map[string]*group // by name
 	partitions int               // the newest count, with which processes start
-	observer   *observer
+	checker    *checker
 }
 
 // moment is something that happens at a time.
@@ -61,27 +61,36 @@ type moment struct {
 func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation {
 	s := &simulation{
 		ctx: ctx, plan: plan, mistake: mistake, setting: settingOf(plan.Seed), now: sim.Epoch(),
-		redis: memory.New(sim.Epoch()), outages: map[target]time.Time{}, names: map[string]string{}, groups: map[string]*group{}, calls: map[string]uint64{}, observer: newObserver(),
+		redis: memory.New(sim.Epoch()), outages: map[target]time.Time{}, names: map[string]string{}, groups: map[string]*group{}, calls: map[string]uint64{}, checker: newChecker(),
 	}
 	s.redis.Tamper = mistake.Script
 	s.redis.Added = s.added
 	s.client = wire.Passive(s.redis.Dial)
 	s.client.AddHook(memory.Hook{Send: s.performed, Before: func(redis.Cmder) error { return nil }, Answer: s.redis.Answer})
+	begin := s.scheduleEvent
 	if plan.Bridge {
 		s.openBridging()
-		return s
+		begin = s.bridgeEvent
+	} else {
+		if s.setting.Table {
+			s.table = table.New(table.Options{Hook: s.tableRequest, Now: func() time.Time { return s.now }, Lag: s.lag})
+		}
+		s.openBroker()
+		s.partitions = s.setting.Partitions
 	}
-	if s.setting.Table {
-		s.table = table.New(table.Options{Hook: s.tableRequest, Now: func() time.Time { return s.now }, Lag: s.lag})
-	}
-	s.openBroker()
-	s.partitions = s.setting.Partitions
 	for i := range s.setting.Processes {
 		p := &process{index: i}
 		s.processes = append(s.processes, p)
 		s.boot(p)
 	}
-	s.schedule()
+	for n := range s.setting.Events {
+		if len(plan.Events) == 0 || slices.Contains(plan.Events, n) {
+			begin(n)
+		}
+	}
+	if len(s.setting.Changes) > 0 {
+		s.at(sim.Epoch().Add(s.setting.MinDelay/2+s.span("change", 30*time.Second)), func() { s.send(s.repartition(0)) })
+	}
 	return s
 }
 

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -68,34 +69,22 @@ const requestPrefix = "request "
 
 // request is a request that a client repeats until it gets an answer.
 type request struct {
-	name     string
-	text     string // in words
-	asks     []*ask // one for each event
-	operator bool   // from an operator, who needs no process of the scheduler and waits as long as it takes
-	done     func() // called after the answer; may be nil
-	tries    int
-	do       func(context.Context, *process) ([]schedule.Outcome, error)
+	name       string
+	text       string       // in words
+	operations []*operation // one for each event
+	operator   bool         // from an operator, who needs no process of the scheduler and waits as long as it takes
+	done       func()       // called after the answer; may be nil
+	tries      int
+	do         func(context.Context, *process) ([]schedule.Outcome, error)
 }
 
 // ids returns the ids of the events that it is about.
 func (r *request) ids() []string {
-	out := make([]string, len(r.asks))
-	for i, a := range r.asks {
+	out := make([]string, len(r.operations))
+	for i, a := range r.operations {
 		out[i] = a.id
 	}
 	return out
-}
-
-// schedule puts the requests of the workload on the timeline.
-func (s *simulation) schedule() {
-	for n := range s.setting.Events {
-		if len(s.plan.Events) == 0 || slices.Contains(s.plan.Events, n) {
-			s.scheduleEvent(n)
-		}
-	}
-	if len(s.setting.Changes) > 0 {
-		s.at(sim.Epoch().Add(s.setting.MinDelay/2+s.span("change", 30*time.Second)), func() { s.send(s.repartition(0)) })
-	}
 }
 
 // span returns a duration below a limit.
@@ -115,7 +104,7 @@ func (s *simulation) scheduleEvent(n int) {
 	}
 	start := sim.Epoch().Add(begin + s.span(first+" start", 20*time.Second))
 	slack := 5*time.Second + s.span(name+" due", 60*time.Second)
-	id := uuid(s.chance(name+" id", 0), s.chance(name+" id", 1))
+	id := schedule.FormatID(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.chance(name+" id", 0)), s.chance(name+" id", 1)))
 	s.names[id] = name
 	content := s.content(name, start.Add(s.setting.MinDelay+slack))
 	if draw("crowd", 3) == 0 {
@@ -185,24 +174,24 @@ func (s *simulation) furtherRequest(name, id string, content schedule.Content, s
 		at = content.Due.Add(max(s.span(name+" race", 5*time.Millisecond)-2*time.Millisecond, 0))
 	}
 	other := s.content(name, later(content.Due, at.Add(s.setting.MinDelay+5*time.Second)).Add(s.span(name+" later", 20*time.Second)))
-	var r func() *request
+	var r *request
 	switch draw("kind", 7) {
 	case 0:
-		r = func() *request { return s.scheduling(name, false, []string{id}, []schedule.Content{content}) }
+		r = s.scheduling(name, false, []string{id}, []schedule.Content{content})
 	case 1:
-		r = func() *request { return s.scheduling(name, false, []string{id}, []schedule.Content{other}) }
+		r = s.scheduling(name, false, []string{id}, []schedule.Content{other})
 	case 2:
-		r = func() *request { return s.scheduling(name, true, []string{id}, []schedule.Content{other}) }
+		r = s.scheduling(name, true, []string{id}, []schedule.Content{other})
 	case 3, 4:
-		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Cancel}) }
+		r = s.changing(name, id, schedule.Change{Kind: schedule.Cancel})
 	case 5:
 		due := at.Add(s.setting.MinDelay + 5*time.Second + s.span(name+" move", 30*time.Second))
-		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Move, Due: due}) }
+		r = s.changing(name, id, schedule.Change{Kind: schedule.Move, Due: due})
 	case 6:
 		at = later(at, s.setting.troubleEnds()).Add(s.span(name+" replay", 30*time.Second))
-		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Replay}) }
+		r = s.changing(name, id, schedule.Change{Kind: schedule.Replay})
 	}
-	s.at(at, func() { s.send(r()) })
+	s.at(at, func() { s.send(r) })
 }
 
 // scheduling returns a request to schedule some events.
@@ -211,7 +200,7 @@ func (s *simulation) scheduling(name string, replace bool, ids []string, content
 	r := &request{name: name, text: "schedule"}
 	for i, id := range ids {
 		requests[i] = scheduler.Request{ID: strings.ToUpper(id), Content: contents[i], Replace: replace}
-		r.asks = append(r.asks, &ask{id: id, kind: placing, content: contents[i], replace: replace})
+		r.operations = append(r.operations, &operation{id: id, kind: placing, content: contents[i], replace: replace})
 		r.text += " for " + clock(contents[i].Due) + " on topic " + contents[i].Topic
 	}
 	if replace {
@@ -230,13 +219,13 @@ func (s *simulation) put(name, id string, content schedule.Content) {
 		panic(err)
 	}
 	s.log("another program", "puts a request for "+clock(content.Due)+" on the schedule topic", id)
-	s.observer.put(id, content)
+	s.checker.put(id, content)
 	s.broker.Put(schedule.Message{Topic: scheduleTopic, Key: []byte(name), Value: value})
 }
 
 // changing returns a request to change an event.
 func (s *simulation) changing(name, id string, change schedule.Change) *request {
-	r := &request{name: name, text: string(change.Kind), asks: []*ask{{id: id, kind: change.Kind, due: change.Due}}}
+	r := &request{name: name, text: string(change.Kind), operations: []*operation{{id: id, kind: change.Kind, due: change.Due}}}
 	if change.Kind == schedule.Move {
 		r.text += " to " + clock(change.Due)
 	}
@@ -286,7 +275,7 @@ func (s *simulation) send(r *request) {
 	default:
 		p = up[s.chance(name, 0)%uint64(len(up))]
 	}
-	asks := s.observer.asked(r)
+	asks := s.checker.asked(r)
 	answered, gone := false, false
 	s.at(s.now.Add(patience), func() {
 		if !answered && !r.operator {
@@ -316,7 +305,7 @@ func (s *simulation) send(r *request) {
 		}
 		for i := range out {
 			s.log(name, "answer: "+answerText(&out[i]), asks[i].id)
-			s.observer.answered(asks[i], &out[i])
+			s.checker.answered(asks[i], &out[i])
 		}
 	})
 }
@@ -326,10 +315,4 @@ func answerText(o *schedule.Outcome) string {
 		return o.Code.String()
 	}
 	return o.Code.String() + ", " + o.Message
-}
-
-// uuid returns the UUID of two numbers.
-func uuid(a, b uint64) string {
-	text := fmt.Sprintf("%016x%016x", a, b)
-	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }

@@ -16,9 +16,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// observer checks the promises of the scheduler. It sees only the answers that clients got, and
+// checker checks the promises of the scheduler. It sees only the answers that clients got, and
 // what the sinks received and returned.
-type observer struct {
+type checker struct {
 	ticks     int // number of observations
 	broken    []sim.Violation
 	events    map[string]*observed
@@ -27,19 +27,19 @@ type observer struct {
 	away      bool // a sink was unreachable
 }
 
-// observed is what the observer knows about one event.
+// observed is what the checker knows about one event.
 type observed struct {
-	asks     []*ask
-	receipts []receipt
-	errors   []string // that the sink returned
-	put      bool     // another program put a request on the schedule topic
+	operations []*operation
+	receipts   []receipt
+	errors     []string // that the sink returned
+	put        bool     // another program put a request on the schedule topic
 }
 
 // placing is the kind of a request to schedule an event.
 const placing schedule.ChangeKind = "schedule"
 
-// ask is a request for an event as its client sees it. It may take effect between from and to.
-type ask struct {
+// operation is a request for an event as its client sees it. It may take effect between from and to.
+type operation struct {
 	id      string // of the event
 	kind    schedule.ChangeKind
 	content schedule.Content // of placing
@@ -50,11 +50,11 @@ type ask struct {
 	code     schedule.Code
 }
 
-// open reports whether an ask may have taken effect.
-func (a *ask) open() bool { return a.to == math.MaxInt || a.code == schedule.Success }
+// open reports whether an operation may have taken effect.
+func (a *operation) open() bool { return a.to == math.MaxInt || a.code == schedule.Success }
 
-// done reports whether an ask has taken effect for certain.
-func (a *ask) done() bool { return a.to != math.MaxInt && a.code == schedule.Success }
+// done reports whether an operation has taken effect for certain.
+func (a *operation) done() bool { return a.to != math.MaxInt && a.code == schedule.Success }
 
 // receipt is an event that a sink has received.
 type receipt struct {
@@ -79,18 +79,18 @@ func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) 
 		!x.to.Before(r.at.Add(-lease)) && !x.from.After(until)
 }
 
-func newObserver() *observer { return &observer{events: map[string]*observed{}} }
+func newChecker() *checker { return &checker{events: map[string]*observed{}} }
 
-func (o *observer) violated(rule, event, detail string) {
+func (o *checker) violated(rule, event, detail string) {
 	o.broken = append(o.broken, sim.Violation{Rule: rule, Execution: event, Detail: detail})
 }
 
-func (o *observer) tick() int {
+func (o *checker) tick() int {
 	o.ticks++
 	return o.ticks
 }
 
-func (o *observer) event(id string) *observed {
+func (o *checker) event(id string) *observed {
 	if o.events[id] == nil {
 		o.events[id] = &observed{}
 	}
@@ -98,20 +98,20 @@ func (o *observer) event(id string) *observed {
 }
 
 // asked records that a client sends a request.
-func (o *observer) asked(r *request) []*ask {
-	out := make([]*ask, len(r.asks))
-	for i, a := range r.asks {
+func (o *checker) asked(r *request) []*operation {
+	out := make([]*operation, len(r.operations))
+	for i, a := range r.operations {
 		one := *a
 		one.from, one.to = o.tick(), math.MaxInt
 		out[i] = &one
 		e := o.event(a.id)
-		e.asks = append(e.asks, &one)
+		e.operations = append(e.operations, &one)
 	}
 	return out
 }
 
 // answered records the answer to a request.
-func (o *observer) answered(a *ask, out *schedule.Outcome) {
+func (o *checker) answered(a *operation, out *schedule.Outcome) {
 	id := a.id
 	a.to, a.code = o.tick(), out.Code
 	e := o.event(id)
@@ -119,7 +119,7 @@ func (o *observer) answered(a *ask, out *schedule.Outcome) {
 	case a.kind == placing && out.Code == schedule.Success:
 		o.checkConflict(id, e, a)
 	case a.kind == placing && out.Code != schedule.Success:
-		for _, b := range e.asks {
+		for _, b := range e.operations {
 			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
 				o.violated("repeating a request succeeds", id, "it was acknowledged, but when repeated it got "+answerText(out))
 				return
@@ -135,7 +135,7 @@ func (o *observer) answered(a *ask, out *schedule.Outcome) {
 		}
 	}
 	if out.Code == schedule.NotFound {
-		for _, b := range e.asks {
+		for _, b := range e.operations {
 			if b.kind == placing && b.done() && b.to < a.from {
 				o.violated("an acknowledged event is found", id, string(a.kind)+" got NOT_FOUND")
 				return
@@ -145,12 +145,12 @@ func (o *observer) answered(a *ask, out *schedule.Outcome) {
 }
 
 // checkConflict checks that no other content was acknowledged.
-func (o *observer) checkConflict(id string, e *observed, a *ask) {
-	for _, b := range e.asks {
+func (o *checker) checkConflict(id string, e *observed, a *operation) {
+	for _, b := range e.operations {
 		if b == a || b.kind != placing || !b.done() || b.content.Equal(a.content) {
 			continue
 		}
-		changed := slices.ContainsFunc(e.asks, func(c *ask) bool { return c.open() && (c.replace || c.kind == schedule.Move) })
+		changed := slices.ContainsFunc(e.operations, func(c *operation) bool { return c.open() && (c.replace || c.kind == schedule.Move) })
 		if !changed {
 			o.violated("other content is a conflict", id, "two requests with different contents both got SUCCESS")
 			return
@@ -159,43 +159,43 @@ func (o *observer) checkConflict(id string, e *observed, a *ask) {
 }
 
 // replaced reports whether a later request replaced the content of a for certain, before a tick.
-func (e *observed) replaced(a *ask, before int) bool {
-	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+func (e *observed) replaced(a *operation, before int) bool {
+	return slices.ContainsFunc(e.operations, func(b *operation) bool {
 		return b.kind == placing && b.replace && b.done() && b.from > a.to && b.to < before && !b.content.Equal(a.content)
 	})
 }
 
 // moved reports whether a later request changed the time of a for certain, before a tick.
-func (e *observed) moved(a *ask, before int) bool {
-	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+func (e *observed) moved(a *operation, before int) bool {
+	return slices.ContainsFunc(e.operations, func(b *operation) bool {
 		return b.kind == schedule.Move && b.done() && b.from > a.to && b.to < before
 	})
 }
 
 // changing reports whether content or time of the event may have changed between two ticks.
 func (e *observed) changing(from, to int) bool {
-	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+	return slices.ContainsFunc(e.operations, func(b *operation) bool {
 		return b.open() && (b.kind == schedule.Move || b.replace) && b.from < to && b.to > from
 	})
 }
 
 // replayed reports whether the event may have been replayed between two ticks.
 func (e *observed) replayed(from, to int) bool {
-	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+	return slices.ContainsFunc(e.operations, func(b *operation) bool {
 		return b.kind == schedule.Replay && b.open() && b.to > from && b.from < to
 	})
 }
 
 // put records that another program puts a request on the schedule topic. That program never
 // learns the outcome.
-func (o *observer) put(id string, content schedule.Content) {
+func (o *checker) put(id string, content schedule.Content) {
 	e := o.event(id)
 	e.put = true
-	e.asks = append(e.asks, &ask{kind: placing, content: content, from: o.tick(), to: math.MaxInt})
+	e.operations = append(e.operations, &operation{kind: placing, content: content, from: o.tick(), to: math.MaxInt})
 }
 
 // fault records what a fault explains.
-func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
+func (o *checker) fault(s *simulation, p *process, f sim.Fault) {
 	x := explanation{from: s.now, to: s.now.Add(f.Amount), process: p.name(), actor: f.Service}
 	switch f.Kind {
 	case sim.CrashBefore, sim.CrashAfter:
@@ -239,11 +239,11 @@ func (s *simulation) added(key string, fields []string) {
 			got.Payload = []byte(value)
 		}
 	}
-	s.observer.received(s, id, got)
+	s.checker.received(s, id, got)
 }
 
 // received checks an event that a sink has received.
-func (o *observer) received(s *simulation, id string, got schedule.Content) {
+func (o *checker) received(s *simulation, id string, got schedule.Content) {
 	e := o.events[id]
 	if e == nil {
 		o.violated("only requested events are published", id, "no client has requested it")
@@ -257,7 +257,7 @@ func (o *observer) received(s *simulation, id string, got schedule.Content) {
 	}
 	e.receipts = append(e.receipts, r)
 	o.checkContent(s, id, e, got, r.tick)
-	for _, a := range e.asks {
+	for _, a := range e.operations {
 		if a.kind == schedule.Cancel && a.done() {
 			o.violated("never published and cancelled", id, "it is published after a Cancel said SUCCESS")
 		}
@@ -265,9 +265,9 @@ func (o *observer) received(s *simulation, id string, got schedule.Content) {
 }
 
 // checkContent checks that an event was published as requested, and not too early.
-func (o *observer) checkContent(s *simulation, id string, e *observed, got schedule.Content, tick int) {
+func (o *checker) checkContent(s *simulation, id string, e *observed, got schedule.Content, tick int) {
 	var content, due bool
-	for _, a := range e.asks {
+	for _, a := range e.operations {
 		switch {
 		case a.kind == placing && a.open() && !e.replaced(a, tick):
 			content = content || sameContent(id, a.content, got)
@@ -293,7 +293,7 @@ func sameContent(id string, want, got schedule.Content) bool {
 }
 
 // returned records what the sink returned for an event.
-func (o *observer) returned(x *schedule.Event, err error) {
+func (o *checker) returned(x *schedule.Event, err error) {
 	if err == nil {
 		return
 	}
@@ -303,8 +303,8 @@ func (o *observer) returned(x *schedule.Event, err error) {
 }
 
 // finish checks how all events have ended.
-func (o *observer) finish(s *simulation) {
-	ledger := s.rightLedger(s.index(), nil)
+func (o *checker) finish(s *simulation) {
+	ledger := s.correctLedger(s.index(), nil)
 	for _, id := range slices.Sorted(maps.Keys(o.events)) {
 		if id == "" {
 			continue
@@ -322,9 +322,9 @@ func (o *observer) finish(s *simulation) {
 }
 
 // checkEnd checks how an event has ended.
-func (o *observer) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
-	acknowledged := slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == placing && a.done() })
-	cancelled := slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == schedule.Cancel && a.done() })
+func (o *checker) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
+	acknowledged := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == placing && a.done() })
+	cancelled := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.done() })
 	n := len(e.receipts)
 	switch {
 	case record == nil && acknowledged:
@@ -338,7 +338,7 @@ func (o *observer) checkEnd(s *simulation, id string, e *observed, record *sched
 		o.violated("never published and cancelled", id, "a Cancel said SUCCESS, and it is "+string(record.Status))
 	case record.Status == schedule.Fired && n == 0:
 		o.violated("nothing is lost", id, "it is FIRED, and no sink has received it")
-	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == schedule.Cancel && a.open() }):
+	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.open() }):
 		o.violated("only cancelled events are CANCELLED", id, "no client cancelled it")
 	case record.Status == schedule.Dead && !slices.Contains(e.errors, record.Error):
 		o.violated("a DEAD event has the sink's reason", id, fmt.Sprintf("its reason is %q, the sink said %q", record.Error, e.errors))
@@ -369,7 +369,7 @@ const mostLate = time.Second
 const pausedLate = 5 * time.Second
 
 // checkDoubles checks that a fault explains each further publication of an event.
-func (o *observer) checkDoubles(s *simulation, id string, e *observed) {
+func (o *checker) checkDoubles(s *simulation, id string, e *observed) {
 	excuses := 0
 	faults := o.faults
 	if s.setting.once() {
@@ -388,7 +388,7 @@ func (o *observer) checkDoubles(s *simulation, id string, e *observed) {
 		}
 		excuses++
 	}
-	for _, a := range e.asks {
+	for _, a := range e.operations {
 		if a.kind == schedule.Replay && a.open() {
 			excuses++
 		}
