@@ -72,7 +72,7 @@ var arrows = map[string][]string{
 	"engine/executor/http":     {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/executor/breaker", "engine/executor/call", "engine/executor/content", "engine/executor/endpoint", "engine/excerpt"},
 	"engine/executor/openapi":  {"engine/event", "engine/dsl", "engine/expr/canonical", "engine/spelling", "engine/executor/call", "engine/executor/content", "engine/executor/endpoint", "engine/executor/http", "engine/excerpt"},
 
-	"engine/telemetry/otlp": {"engine/event", "engine/examine", "engine/history", "engine/store"},
+	"engine/telemetry/otlp": {"engine/event", "engine/history", "engine/store"},
 	"engine/telemetry":      {"engine", "engine/bridge", "engine/event", "engine/schedule", "engine/scheduler", "engine/store", "engine/store/inspect", "engine/store/timers", "engine/delivery", "engine/executor/breaker"},
 	"engine/timer":          {"engine/event", "engine/dsl", "engine/store", "engine/store/timers", "engine/delivery"},
 	"engine/torture":        {},

@@ -135,7 +135,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 		}
 		last := versions[0]
 		var history []event.Event
-		if err := examine.EachPage(ctx, e.Store, x, 0, func(page []event.Event) error { history = append(history, page...); return nil }); err != nil {
+		if err := e.Store.EachPage(ctx, x, 0, func(page []event.Event) error { history = append(history, page...); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range history {

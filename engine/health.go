@@ -57,30 +57,23 @@ func (p *serviceHealth) begin(now time.Time) {
 	p.began = now
 }
 
-// end records the outcome of a step and reports whether to log it: an error that is new or
-// lasts, or a success after a logged error.
-func (p *serviceHealth) end(now time.Time, err error) (report bool) {
+// end records the outcome of a step. It returns the number of consecutive failures, and whether to
+// log the outcome: an error that is new or lasts, or a success after a logged error.
+func (p *serviceHealth) end(now time.Time, err error) (failures int, report bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = time.Time{}
 	if err == nil {
 		report = !p.lastReport.IsZero()
 		p.lastGood, p.failed, p.err, p.lastReport = now, 0, nil, time.Time{}
-		return report
+		return 0, report
 	}
 	p.failed++
 	p.err = err
-	if now.Sub(p.lastReport) < repeatEvery {
-		return false
+	if report = now.Sub(p.lastReport) >= repeatEvery; report {
+		p.lastReport = now
 	}
-	p.lastReport = now
-	return true
-}
-
-func (p *serviceHealth) failures() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failed
+	return p.failed, report
 }
 
 // health assesses a service. A long step does not count against an executor, since a call may

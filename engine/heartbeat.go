@@ -18,7 +18,7 @@ type heartbeat struct {
 	breakers *breaker.Set
 	entry    processes.Process
 	swept    time.Time
-	steps    int // steps since the entry was written; 0 if it must be written
+	wait     int // steps until the entry is written again
 }
 
 // beatEvery is the interval at which the heartbeat checks the circuit breakers for a change,
@@ -62,10 +62,10 @@ func (h *heartbeat) service() Service {
 // removes entries of processes that stopped long ago.
 func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 	circuits := h.circuits()
-	if h.steps++; h.steps > 1 && h.steps <= int(processes.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {
+	if h.wait--; h.wait > 0 && slices.Equal(circuits, h.entry.Circuits) {
 		return wake, nil
 	}
-	h.steps, h.entry.Circuits = 0, circuits
+	h.wait, h.entry.Circuits = 0, circuits
 	if err := processes.In(h.store).Register(ctx, &h.entry); err != nil {
 		return wake, err
 	}
@@ -76,7 +76,7 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 		}
 		h.swept = now
 	}
-	h.steps = 1
+	h.wait = int(processes.HeartbeatEvery / beatEvery)
 	return now.Add(processes.HeartbeatEvery), nil
 }
 

@@ -111,12 +111,12 @@ func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 			pause.Reset(short)
 		case err != nil:
 			// A repeated error is logged once, and again from time to time while it lasts.
-			if p.end(time.Now(), err) && work.Err() == nil {
-				log.ErrorContext(ctx, "step failed", "err", err, "failures", p.failures())
+			if failures, report := p.end(time.Now(), err); report && work.Err() == nil {
+				log.ErrorContext(ctx, "step failed", "err", err, "failures", failures)
 			}
 			pause.Reset(rest)
 		default:
-			if p.end(time.Now(), nil) {
+			if _, report := p.end(time.Now(), nil); report {
 				log.InfoContext(ctx, "step works again")
 			}
 			// A service that reads has already waited in its read.

@@ -84,7 +84,7 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 		if ready, err := m.before(ctx, x, hash, &from, &out); !ready || err != nil {
 			return out, err
 		}
-		err = examine.EachPage(ctx, m.Store, x, to.read, func(events []event.Event) error {
+		err = m.Store.EachPage(ctx, x, to.read, func(events []event.Event) error {
 			if known := from.read - to.read; known < int64(len(events)) {
 				if err := from.replay(events[max(known, 0):]); err != nil {
 					return err

@@ -78,7 +78,7 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 	}
 	r := &decide.Reset{Env: env, Execution: id, Task: task, Now: now, By: m.By, Reason: m.Reason}
 	done := false
-	err = examine.EachPage(ctx, m.Store, x, 0, func(events []event.Event) error {
+	err = m.Store.EachPage(ctx, x, 0, func(events []event.Event) error {
 		for _, e := range events {
 			if done {
 				return nil

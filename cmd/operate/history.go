@@ -137,7 +137,7 @@ func readHistory(ctx context.Context, r *cli.Remote, x store.Execution, after in
 	take func(x store.Execution, after int64, events []event.Event) error,
 ) error {
 	for {
-		events, err := r.Store.History(ctx, x.Tenant, x.ID, after, examine.HistoryPage)
+		events, err := r.Store.History(ctx, x.Tenant, x.ID, after, store.HistoryPage)
 		if err == nil {
 			err = take(x, after, events)
 		}
@@ -146,7 +146,7 @@ func readHistory(ctx context.Context, r *cli.Remote, x store.Execution, after in
 		}
 		after += int64(len(events))
 		switch {
-		case len(events) == examine.HistoryPage:
+		case len(events) == store.HistoryPage:
 		case !follow, len(events) == 0 && examine.Ended(x.Status):
 			return nil
 		default:
@@ -162,7 +162,7 @@ func readHistory(ctx context.Context, r *cli.Remote, x store.Execution, after in
 // eachEntry calls take with each entry of a history up to the version of the execution.
 func eachEntry(ctx context.Context, r *cli.Remote, x store.Execution, take func(history.Entry)) error {
 	version := int64(0)
-	return examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
+	return r.Store.EachPage(ctx, x, 0, func(events []event.Event) error {
 		for _, e := range events {
 			version++
 			take(history.Read(version, e))

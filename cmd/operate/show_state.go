@@ -176,7 +176,7 @@ func (p *executionPage) readInputs(ctx context.Context, r *cli.Remote, x store.E
 func (p *executionPage) readHistory(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	var left decide.Leftovers
 	runs := history.NewExecution()
-	if err := examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
+	if err := r.Store.EachPage(ctx, x, 0, func(events []event.Event) error {
 		left.Add(events)
 		for _, e := range events {
 			runs.Add(history.Read(runs.Version+1, e))

@@ -11,7 +11,6 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -118,7 +117,7 @@ func (l *Live) record(ctx context.Context, x store.Execution, file string) (err 
 	if err != nil {
 		return err
 	}
-	if err := examine.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
+	if err := l.store.EachPage(ctx, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
 		return err
 	}
 	problem, err := actions.Problem(x)

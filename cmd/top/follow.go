@@ -80,7 +80,7 @@ func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) erro
 		}
 		take = func(events []event.Event) error { return f.state.Replay(env, events) }
 	}
-	if err := examine.EachPage(ctx, l.store, x, f.version, take); err != nil {
+	if err := l.store.EachPage(ctx, x, f.version, take); err != nil {
 		return err
 	}
 	f.version = max(f.version, x.Version)

@@ -59,29 +59,13 @@ func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
 func (b *Buffer) takeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := 0
-	for i := range b.msgs {
-		if wanted(b.msgs[i].Event.Type) {
-			n++
+	b.msgs = slices.DeleteFunc(b.msgs, func(m store.Message) bool {
+		if wanted(m.Event.Type) {
+			return false
 		}
-	}
-	switch n {
-	case len(b.msgs):
-		return nil
-	case 0:
-		others, b.msgs = b.msgs, nil
-		return others
-	}
-	kept := make([]store.Message, 0, n)
-	others = make([]store.Message, 0, len(b.msgs)-n)
-	for i := range b.msgs {
-		if wanted(b.msgs[i].Event.Type) {
-			kept = append(kept, b.msgs[i])
-		} else {
-			others = append(others, b.msgs[i])
-		}
-	}
-	b.msgs = kept
+		others = append(others, m)
+		return true
+	})
 	return others
 }
 

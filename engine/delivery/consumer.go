@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -189,12 +188,12 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	}
 	f, err := c.read(ctx, r, count, block)
 	c.recent.saw(notes.Found, f.Now)
-	// Abandoned entries are claimed from time to time even while there are new events;
-	// otherwise they would wait for as long as new ones arrive.
 	if err == nil && !c.opts.Reclaim && f.Events == 0 {
 		f.Wake = time.Time{}
 		return f, nil
 	}
+	// Abandoned entries are claimed from time to time even while there are new events;
+	// otherwise they would wait for as long as new ones arrive.
 	if err != nil || !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
 		return f, c.reportUnread(err)
 	}
@@ -448,7 +447,7 @@ func (s *TenantSet) add(names []string) (added []string) {
 	}
 	if len(added) > 0 {
 		s.names = append(slices.Clone(s.names), added...)
-		slices.SortFunc(s.names, strings.Compare)
+		slices.Sort(s.names)
 	}
 	return added
 }

@@ -120,7 +120,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 		if store.Temporary(err) {
 			return nil, err
 		}
-		if damage, is := errors.AsType[*HistoryError](err); is {
+		if damage, is := errors.AsType[*store.HistoryError](err); is {
 			looks[id] = Findings{Version: damage.Want, Damage: damage.Error(), Stuck: []string{damage.Error()}}
 		}
 		if err == nil && one.state != nil {

@@ -43,32 +43,34 @@ func (l *Lifecycle) Add(version int64, e event.Event) []event.Event {
 		if d.Version == "" || d.Version == "latest" {
 			definition["version"] = cmp.Or(l.Version, "latest")
 		}
-		l.workflow("started", "startedAt", "definition", definition)
+		l.workflow("started", "definition", definition)
 	case event.ExecutionSuspended:
-		l.workflow("suspended", "suspendedAt", "", nil)
-		for _, id := range slices.Sorted(maps.Keys(l.Open)) {
-			l.task(id, "suspended", "suspendedAt", "", nil)
-		}
+		l.everything("suspended")
 	case event.ExecutionResumed:
-		l.workflow("resumed", "resumedAt", "", nil)
-		for _, id := range slices.Sorted(maps.Keys(l.Open)) {
-			l.task(id, "resumed", "resumedAt", "", nil)
-		}
+		l.everything("resumed")
 	case event.ExecutionRetried:
-		l.workflow("resumed", "resumedAt", "", nil)
+		l.workflow("resumed", "", nil)
 	case event.TaskRequested:
 		l.begin(d)
 	case event.TaskCompleted:
 		l.end(d)
 	case event.WorkflowCompleted:
-		l.workflow("completed", "completedAt", "output", outputOf(d))
+		l.workflow("completed", "output", outputOf(d))
 	case event.WorkflowFailed:
-		l.workflow("faulted", "faultedAt", "error", cmp.Or(d.Error, unknownProblem()))
+		l.workflow("faulted", "error", cmp.Or(d.Error, unknownProblem()))
 	case event.WorkflowCancelled:
-		l.workflow("cancelled", "cancelledAt", "", nil)
+		l.workflow("cancelled", "", nil)
 	default:
 	}
 	return l.out
+}
+
+// everything adds events about the execution and its open task runs.
+func (l *Lifecycle) everything(what string) {
+	l.workflow(what, "", nil)
+	for _, id := range slices.Sorted(maps.Keys(l.Open)) {
+		l.task(id, what, "", nil)
+	}
 }
 
 func (l *Lifecycle) begin(d *Data) {
@@ -78,13 +80,13 @@ func (l *Lifecycle) begin(d *Data) {
 	}
 	l.Open[id] = true
 	if event.ParseRun(id).Attempt == "" {
-		l.task(id, "created", "createdAt", "", nil)
+		l.task(id, "created", "", nil)
 	} else {
-		l.task(id, "retried", "retriedAt", "", nil)
+		l.task(id, "retried", "", nil)
 	}
-	l.task(id, "started", "startedAt", "", nil)
+	l.task(id, "started", "", nil)
 	if d.TaskType == listens {
-		l.workflow("correlation-started", "startedAt", "", nil)
+		l.workflow("correlation-started", "", nil)
 	}
 }
 
@@ -94,15 +96,15 @@ func (l *Lifecycle) end(d *Data) {
 	switch stateOf(d) {
 	case Completed:
 		if d.TaskType == listens {
-			l.workflow("correlation-completed", "completedAt", "", nil)
+			l.workflow("correlation-completed", "", nil)
 		}
-		l.task(id, "completed", "completedAt", "output", outputOf(d))
+		l.task(id, "completed", "output", outputOf(d))
 	case Cancelled:
-		l.task(id, "cancelled", "cancelledAt", "", nil)
+		l.task(id, "cancelled", "", nil)
 	case Faulted:
 		p := cmp.Or(d.Error, unknownProblem())
 		p.Type, p.Instance = event.FullType(p.Type, event.BaseV1), cmp.Or(p.Instance, event.ParseRun(id).Ref)
-		l.task(id, "faulted", "faultedAt", "error", p)
+		l.task(id, "faulted", "error", p)
 	default: // skipped
 	}
 }
@@ -124,16 +126,19 @@ func outputOf(d *Data) any {
 	return d.Output
 }
 
-// workflow adds an event about the execution. at is the name of the member with the time, further
-// that of another member, which is left out if value is nil.
-func (l *Lifecycle) workflow(what, at, further string, value any) {
-	l.add("workflow."+what, "", map[string]any{"name": l.name(), at: l.e.Time, further: value})
+// workflow adds an event about the execution. further is the name of a member that is left out if
+// value is nil.
+func (l *Lifecycle) workflow(what, further string, value any) {
+	l.add("workflow."+what, "", map[string]any{"name": l.name(), moment(what): l.e.Time, further: value})
 }
 
 // task adds an event about a task run, as workflow does.
-func (l *Lifecycle) task(id, what, at, further string, value any) {
-	l.add("task."+what, id, map[string]any{"workflow": l.name(), "task": event.ParseRun(id).Ref, at: l.e.Time, further: value})
+func (l *Lifecycle) task(id, what, further string, value any) {
+	l.add("task."+what, id, map[string]any{"workflow": l.name(), "task": event.ParseRun(id).Ref, moment(what): l.e.Time, further: value})
 }
+
+// moment returns the name of the member with the time of an event: "startedAt".
+func moment(what string) string { return strings.TrimPrefix(what, "correlation-") + "At" }
 
 func (l *Lifecycle) add(what, task string, data map[string]any) {
 	maps.DeleteFunc(data, func(_ string, value any) bool { return value == nil })

@@ -119,6 +119,38 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	return s.history(id, buffer)
 }
 
+// HistoryPage is the number of entries that EachPage reads at a time.
+const HistoryPage = 1000
+
+// EachPage calls take with the history of an execution after a version, up to x.Version, in
+// batches. The error is a *HistoryError if entries are missing.
+func (s *Store) EachPage(ctx context.Context, x Execution, after int64, take func([]event.Event) error) error {
+	for after < x.Version {
+		events, err := s.History(ctx, x.Tenant, x.ID, after, int(min(HistoryPage, x.Version-after)))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return &HistoryError{Execution: x.ID, Have: after, Want: x.Version}
+		}
+		if err := take(events); err != nil {
+			return err
+		}
+		after += int64(len(events))
+	}
+	return nil
+}
+
+// HistoryError reports a history whose last entries are missing.
+type HistoryError struct {
+	Execution  string
+	Have, Want int64 // versions
+}
+
+func (e *HistoryError) Error() string {
+	return fmt.Sprintf("history of execution %s ends at version %d, want %d", e.Execution, e.Have, e.Want)
+}
+
 // historyCmd reads up to count entries of a history, after a version.
 func historyCmd(ctx context.Context, into *wire.Buffer, history string, after int64, count int) *wire.Cmd {
 	from := strconv.FormatInt(after+1, 10) + "-0"

@@ -123,7 +123,10 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err error) {
 	patience, rest := s.watch.blockFor(s, s.opts)
 	if rest != nil {
-		pause(ctx, rest)
+		select {
+		case <-rest:
+		case <-ctx.Done():
+		}
 		return now, wake, nil
 	}
 	if s.opts.Alarm != nil && patience <= s.opts.Lookahead && patience < s.opts.Block {

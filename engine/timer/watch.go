@@ -1,7 +1,6 @@
 package timer
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -187,14 +186,6 @@ func (w *Watch) arrived(s *Service, now time.Time) {
 func (w *Watch) broadcast() {
 	close(w.changed)
 	w.changed = make(chan struct{})
-}
-
-// pause blocks until something changes or ctx ends.
-func pause(ctx context.Context, changed <-chan struct{}) {
-	select {
-	case <-changed:
-	case <-ctx.Done():
-	}
 }
 
 // readTime returns how long a read may block if no other service looks in time: at least a millisecond,

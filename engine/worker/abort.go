@@ -92,28 +92,20 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 // children. If processes crashed while handling the execution, its history may be the cause, and
 // nothing is decided about it.
 func (s *Service) release(ctx context.Context, x store.Execution, c *store.Commit, deadly bool) error {
-	err := errUndecided
 	if !deadly {
-		err = s.releaseState(ctx, x, c)
+		if err := s.releaseState(ctx, x, c); err == nil || store.Temporary(err) {
+			return err
+		}
 	}
-	if err != nil && !store.Temporary(err) {
-		err = s.releaseLeftovers(ctx, x, c)
-	}
-	if store.Temporary(err) {
+	if err := s.releaseLeftovers(ctx, x, c); store.Temporary(err) {
 		return err
 	}
 	return nil // unreadable data does not keep an execution from ending
 }
 
-var errUndecided = errors.New("nothing is decided about an execution that crashes processes")
-
 // releaseState derives what the execution holds from its state.
 func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *store.Commit) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("release execution %s: %v", kept.ID, r)
-		}
-	}()
+	defer recovered(&err)
 	env, err := s.documents.Hash(ctx, kept.Tenant, kept.Workflow, kept.Definition)
 	if err != nil {
 		return err

@@ -21,8 +21,6 @@ type cachedExecution struct {
 	lifecycle *history.Lifecycle // of the current transition; nil: lifecycle events are not published
 
 	refused *event.Ended // how it ends instead of beginning
-
-	ext map[string]string // attributes of its task requests; nil before the first one
 }
 
 // size estimates the bytes of an execution: its data as JSON, and a fixed overhead.

@@ -142,14 +142,14 @@ func (r *round) loadCached(ctx context.Context) error {
 		}
 		seen[key] = true
 		x := r.known(m, m.Event.Execution)
-		switch {
-		case x == nil && m.Event.Type != event.ExecutionStarted:
-			missing = append(missing, m.Event.Execution)
-		case x == nil:
-		case x.state.Expects(m.Event):
-			r.executions[key] = x
-		default:
-			r.executions[key] = x
+		if x == nil {
+			if m.Event.Type != event.ExecutionStarted {
+				missing = append(missing, m.Event.Execution)
+			}
+			continue
+		}
+		r.executions[key] = x
+		if !x.state.Expects(m.Event) {
 			behind = append(behind, store.Tail{ID: m.Event.Execution, After: x.state.Version})
 		}
 	}
@@ -302,7 +302,7 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, 
 			return &cachedExecution{state: decide.New(), refused: refused}, err
 		}
 	}
-	return &cachedExecution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
+	return &cachedExecution{state: decide.New(), env: known.env, definition: known.definition}, nil
 }
 
 // flush writes the planned commits, and separately handles the messages whose commits failed.

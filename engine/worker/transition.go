@@ -132,13 +132,17 @@ func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool
 	return true
 }
 
-// apply decides. A panic becomes an error of the event, so that it does not end the process.
+// recovered, deferred, turns a panic of a decision into an error of the event, so that it does not end
+// the process.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
+	}
+}
+
+// apply decides.
 func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
-		}
-	}()
+	defer recovered(&err)
 	if e.Type == event.ExecutionStarted && x.env == nil {
 		if x.state.Status != "" { // refused earlier in the same round
 			return nil
@@ -158,11 +162,7 @@ func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
 
 // advance computes tasks until the commit is large enough or nothing is left.
 func (s *Service) advance(x *cachedExecution, d *decide.Decision) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
-		}
-	}()
+	defer recovered(&err)
 	bytes, counted := 0, 0
 	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.timeUp()); first = false {
 		if err := x.state.Advance(x.env, d); err != nil {
@@ -185,7 +185,7 @@ func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base 
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
-			d.Publish[i].Ext = x.attributes()
+			d.Publish[i].Ext = map[string]string{event.DefinitionAttribute: x.definition}
 		}
 	}
 	c := store.Commit{
@@ -219,15 +219,6 @@ func (s *Service) rootOf(st *decide.State) string {
 		return ""
 	}
 	return st.RootOf()
-}
-
-// attributes returns the attributes of task requests. The map is shared and must not be
-// changed.
-func (e *cachedExecution) attributes() map[string]string {
-	if e.ext == nil {
-		e.ext = map[string]string{event.DefinitionAttribute: e.definition}
-	}
-	return e.ext
 }
 
 // committed reports what was written.
@@ -325,7 +316,10 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*cac
 	}
 	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
 	if errors.Is(err, store.ErrNotFound) {
-		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.documents.Redact(startedName(e))+" is not registered")}
+		if version != "" {
+			name += ":" + version
+		}
+		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.documents.Redact(name)+" is not registered")}
 		return x, nil
 	}
 	return x, err
@@ -338,31 +332,15 @@ func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide
 		return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
 	}
 	x := &cachedExecution{state: state, env: env, definition: kept.Definition, kept: state.Version, weight: len(kept.Snapshot)}
-	for at := x.state.Version; at < kept.Version; {
-		const batch = 1000
-		entries, err := s.store.History(ctx, kept.Tenant, kept.ID, at, int(min(batch, kept.Version-at)))
-		if err != nil {
-			return nil, err
-		}
-		if len(entries) == 0 {
-			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("history of execution %s ends at version %d, want %d", kept.ID, at, kept.Version))
-		}
-		at += int64(len(entries))
-		if err := x.state.Replay(env, entries); err != nil {
-			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s: %w", kept.ID, err))
-		}
+	err = s.store.EachPage(ctx, kept, state.Version, func(entries []event.Event) error {
 		x.grown(entries)
+		if err := state.Replay(env, entries); err != nil {
+			return delivery.As(delivery.Recoverable, fmt.Errorf("execution %s: %w", kept.ID, err))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return x, nil
-}
-
-func startedName(e event.Event) string {
-	name, version, err := decide.StartedWorkflow(e)
-	if err != nil {
-		return e.Workflow
-	}
-	if version == "" {
-		return name
-	}
-	return name + ":" + version
 }

@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -144,7 +143,7 @@ func (e *Exporter) send(ctx context.Context, st *store.Store, of execution) erro
 		return err
 	}
 	t := tracing{of: of, runs: history.NewExecution(), calls: map[*history.TaskRun]*event.Call{}}
-	if err := examine.EachPage(ctx, st, x, 0, t.read); err != nil {
+	if err := st.EachPage(ctx, x, 0, t.read); err != nil {
 		return err
 	}
 	t.spans(ctx, e.traces.Tracer(name, trace.WithInstrumentationVersion(e.opts.Version)))
