@@ -61,15 +61,15 @@ func NewConsumer(feed Feed, ledger Ledger, opts ConsumerOptions) *Consumer {
 // Step handles the next messages. It returns how long to wait until the next step. After an error,
 // the next step handles the same messages again.
 func (c *Consumer) Step(ctx context.Context) (time.Duration, error) {
-	err := c.step(ctx)
-	switch {
-	case err != nil:
+	if err := c.step(ctx); err != nil {
 		c.failures++
 		return c.opts.Retry.Pause(c.failures), err
-	case len(c.fetched) == 0: // the feed has already waited for some
+	}
+	c.failures = 0
+	if len(c.fetched) == 0 { // the feed has already waited for some
 		return c.opts.Retry.First, nil
 	}
-	c.fetched, c.failures = nil, 0
+	c.fetched = nil
 	return 0, nil
 }
 
@@ -102,7 +102,6 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 	now := c.opts.Now().Truncate(time.Millisecond)
 	var events []schedule.Event
 	var at []int // the message of each event
-	ids := map[string]bool{}
 	for i := range c.fetched {
 		id, content, err := c.fetched[i].Request()
 		if err == nil {
@@ -113,20 +112,8 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 			reasons[i] = strings.ReplaceAll(err.Error(), "\n", "; ")
 			continue
 		}
-		// The result of one call with two events with the same id is undefined.
-		if ids[id] || len(events) == MaxBatch {
-			if err := c.placeEvents(ctx, events, at, reasons); err != nil {
-				return err
-			}
-			events, at, ids = nil, nil, map[string]bool{}
-		}
-		events, at, ids[id] = append(events, newEvent(id, content, now)), append(at, i), true
+		events, at = append(events, newEvent(id, content, now)), append(at, i)
 	}
-	return c.placeEvents(ctx, events, at, reasons)
-}
-
-// placeEvents stores events, each of the message with the index in at.
-func (c *Consumer) placeEvents(ctx context.Context, events []schedule.Event, at []int, reasons []string) error {
 	if len(events) == 0 {
 		return nil
 	}

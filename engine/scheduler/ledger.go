@@ -28,8 +28,8 @@ type Ledger interface {
 	Now(ctx context.Context) (time.Time, error)
 
 	// Place stores SCHEDULED events, whose Version must be 1 and whose Created and Updated times the
-	// caller has set. An event whose id exists is left unchanged. The result has one element for each
-	// event.
+	// caller has set. An event whose id exists is left unchanged; of several events with one id, the
+	// first one counts. The result has one element for each event.
 	Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error)
 
 	// Get returns events in the order of their ids, with nil for each that does not exist.

@@ -196,6 +196,22 @@ func (l *ledger) settle(end schedule.Settled) bool {
 	return false
 }
 
+// mustSettle records the end of a publication, which has to take effect.
+func (l *ledger) mustSettle(end schedule.Settled) {
+	l.t.Helper()
+	if !l.settle(end) {
+		l.t.Fatalf("event %s is not settled", end.ID)
+	}
+}
+
+// nothingDue checks that no event can be claimed.
+func (l *ledger) nothingDue() {
+	l.t.Helper()
+	if n := len(l.claim(lease)); n != 0 {
+		l.t.Errorf("%d events are claimed, want none", n)
+	}
+}
+
 func (l *ledger) change(id string, c schedule.Change) schedule.Outcome {
 	l.t.Helper()
 	out, err := l.Change(l.t.Context(), id, c, l.now().Truncate(time.Millisecond))
@@ -260,9 +276,7 @@ func testPlaceTwice(t *testing.T, l *ledger) {
 	l.env.Advance(20 * time.Millisecond)
 	claimed := l.only(lease)
 	twice(schedule.Firing)
-	if !l.settle(schedule.Settled{ID: e.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 1}) {
-		t.Fatal("not settled")
-	}
+	l.mustSettle(schedule.Settled{ID: e.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 1})
 	twice(schedule.Fired)
 	// Twice in one request.
 	f := l.event(3, time.Hour)
@@ -270,9 +284,7 @@ func testPlaceTwice(t *testing.T, l *ledger) {
 	if err != nil || !placed[0].Created || placed[1].Created {
 		t.Errorf("placed twice in one call: %+v, %v", placed, err)
 	}
-	if n := len(l.claim(lease)); n != 0 {
-		t.Errorf("%d events are due", n)
-	}
+	l.nothingDue()
 }
 
 // A claimed event is FIRING and belongs to its owner; a published one is FIRED.
@@ -303,9 +315,7 @@ func testClaim(t *testing.T, l *ledger) {
 		t.Errorf("claimed again: %d, next %v, want %v", len(c.Events), c.Next, claimed.Lease)
 	}
 	now := l.now().Truncate(time.Millisecond)
-	if !l.settle(schedule.Settled{ID: e.ID, Version: 2, Status: schedule.Fired, Attempts: 1}) {
-		t.Fatal("not settled")
-	}
+	l.mustSettle(schedule.Settled{ID: e.ID, Version: 2, Status: schedule.Fired, Attempts: 1})
 	fired := l.get(e.ID)
 	l.want(fired, schedule.Fired, 3, 1, 0)
 	if fired.Published.Before(now) || !fired.Updated.Equal(fired.Published) || !fired.Equal(e.Content) {
@@ -417,9 +427,7 @@ func testUncertain(t *testing.T, l *ledger) {
 	l.place(l.event(1, 0))
 	e := l.only(lease)
 	next := l.now().Add(soon).Truncate(time.Millisecond)
-	if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Firing, Attempts: 1, Failures: 1, Next: next, Error: "away"}) {
-		t.Fatal("not settled")
-	}
+	l.mustSettle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Firing, Attempts: 1, Failures: 1, Next: next, Error: "away"})
 	got := l.get(e.ID)
 	l.want(got, schedule.Firing, 3, 1, 1)
 	if !got.Lease.Equal(next) || got.Error != "away" {
@@ -428,9 +436,7 @@ func testUncertain(t *testing.T, l *ledger) {
 	if out := l.change(e.ID, schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Conflict {
 		t.Errorf("cancel: %+v", out)
 	}
-	if n := len(l.claim(lease)); n != 0 {
-		t.Errorf("%d events are claimed before their time", n)
-	}
+	l.nothingDue()
 	l.env.Advance(next.Sub(l.now()))
 	l.want(l.only(lease), schedule.Firing, 4, 2, 1)
 }
@@ -441,26 +447,20 @@ func testRetry(t *testing.T, l *ledger) {
 	l.place(l.event(1, 0))
 	e := l.only(lease)
 	next := l.now().Add(soon).Truncate(time.Millisecond)
-	if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Scheduled, Attempts: 1, Failures: 1, Next: next, Error: `no "leader"`}) {
-		t.Fatal("not settled")
-	}
+	l.mustSettle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Scheduled, Attempts: 1, Failures: 1, Next: next, Error: `no "leader"`})
 	got := l.get(e.ID)
 	l.want(got, schedule.Scheduled, 3, 1, 1)
 	if !got.Next.Equal(next) || got.Error != `no "leader"` || !got.Due.Equal(e.Due) {
 		t.Errorf("event %+v", got)
 	}
-	if n := len(l.claim(lease)); n != 0 {
-		t.Errorf("%d events are claimed before their time", n)
-	}
+	l.nothingDue()
 	l.env.Advance(next.Sub(l.now()))
 	again := l.only(lease)
 	l.want(again, schedule.Firing, 4, 1, 1)
 	if !again.Next.Equal(next) || again.Error != `no "leader"` {
 		t.Errorf("claimed again: next %v, error %q", again.Next, again.Error)
 	}
-	if !l.settle(schedule.Settled{ID: e.ID, Version: 4, Status: schedule.Scheduled, Attempts: 2, Failures: 2, Next: l.now().Add(time.Hour), Error: "x"}) {
-		t.Fatal("not settled")
-	}
+	l.mustSettle(schedule.Settled{ID: e.ID, Version: 4, Status: schedule.Scheduled, Attempts: 2, Failures: 2, Next: l.now().Add(time.Hour), Error: "x"})
 	// It was certainly not published, so it can be cancelled.
 	if out := l.change(e.ID, schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Success {
 		t.Errorf("cancel: %+v", out)
@@ -472,17 +472,13 @@ func testDead(t *testing.T, l *ledger) {
 	l.partitioned()
 	l.place(l.event(1, 0), l.event(2, 0))
 	for _, e := range l.claim(lease) {
-		if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "too large"}) {
-			t.Fatal("not settled")
-		}
+		l.mustSettle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "too large"})
 		if got := l.get(e.ID); got.Error != "too large" {
 			t.Errorf("error %q", got.Error)
 		}
 	}
 	l.want(l.get(id(1)), schedule.Dead, 3, 1, 1)
-	if n := len(l.claim(lease)); n != 0 {
-		t.Errorf("%d dead events were claimed", n)
-	}
+	l.nothingDue()
 	for _, kind := range []schedule.ChangeKind{schedule.Cancel, schedule.Move} {
 		if out := l.change(id(1), schedule.Change{Kind: kind, Due: l.now().Add(time.Hour)}); out.Code != schedule.Conflict {
 			t.Errorf("%s: %+v", kind, out)
@@ -504,9 +500,7 @@ func testDead(t *testing.T, l *ledger) {
 	if out := l.change(id(2), schedule.Change{Kind: schedule.Replay, Due: later}); out.Code != schedule.Success || !out.Event.Next.Equal(later) {
 		t.Errorf("replay later: %+v", out)
 	}
-	if n := len(l.claim(lease)); n != 0 {
-		t.Errorf("%d events were claimed early", n)
-	}
+	l.nothingDue()
 	l.env.Advance(later.Sub(l.now()))
 	if e := l.only(lease); e.ID != id(2) {
 		t.Errorf("claimed %s", e.ID)

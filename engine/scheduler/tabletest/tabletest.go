@@ -129,6 +129,14 @@ func (b table) settle(end schedule.Settled, now time.Time) bool {
 	return took[0]
 }
 
+// mustSettle records an end, which has to take effect.
+func (b table) mustSettle(end schedule.Settled, now time.Time) {
+	b.t.Helper()
+	if !b.settle(end, now) {
+		b.t.Fatalf("the end of event %s did not take effect", end.ID)
+	}
+}
+
 // replace stores an event in place of the version before it.
 func (b table) replace(e schedule.Event) bool {
 	b.t.Helper()
@@ -311,9 +319,7 @@ func testFired(t *testing.T, b table) {
 		}
 	}
 	b.stored(want)
-	if !b.settle(end, now) {
-		t.Fatal("the end did not take effect")
-	}
+	b.mustSettle(end, now)
 	want.Status, want.Owner, want.Lease, want.Published, want.Updated = schedule.Fired, "", time.Time{}, now, now
 	want.Version, want.Attempts = want.Version+1, 1
 	b.stored(want)
@@ -328,11 +334,9 @@ func testFired(t *testing.T, b table) {
 func testRetried(t *testing.T, b table) {
 	want := *b.claim(b.put(begin()).ID, begin())
 	now, next := begin().Add(time.Second), begin().Add(3*time.Second)
-	if !b.settle(schedule.Settled{
+	b.mustSettle(schedule.Settled{
 		ID: want.ID, Version: want.Version, Status: schedule.Scheduled, Attempts: 2, Failures: 1, Next: next, Error: "not now",
-	}, now) {
-		t.Fatal("the end did not take effect")
-	}
+	}, now)
 	want.Status, want.Owner, want.Lease, want.Updated, want.Next = schedule.Scheduled, "", time.Time{}, now, next
 	want.Version, want.Attempts, want.Failures, want.Error = want.Version+1, 2, 1, "not now"
 	b.stored(want)
@@ -343,9 +347,7 @@ func testRetried(t *testing.T, b table) {
 	if claimed == nil || claimed.Attempts != 2 || claimed.Failures != 1 || claimed.Error != "not now" {
 		t.Fatalf("the second claim is %+v, want 2 attempts, 1 failure", claimed)
 	}
-	if !b.settle(schedule.Settled{ID: want.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 3, Failures: 1}, next) {
-		t.Fatal("the last end did not take effect")
-	}
+	b.mustSettle(schedule.Settled{ID: want.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 3, Failures: 1}, next)
 	if got := b.get(want.ID); got.Error != "" || got.Attempts != 3 || got.Failures != 1 {
 		t.Errorf("the FIRED event is %+v, want no error, 3 attempts and 1 failure", got)
 	}
@@ -358,9 +360,7 @@ func testUncertain(t *testing.T, b table) {
 	again := b.claim(id, begin().Add(lease))
 	now := begin().Add(lease + time.Second)
 	next := now.Add(time.Second)
-	if !b.settle(schedule.Settled{ID: id, Version: again.Version, Status: schedule.Firing, Attempts: 1, Failures: 1, Next: next, Error: "away"}, now) {
-		t.Fatal("the end did not take effect")
-	}
+	b.mustSettle(schedule.Settled{ID: id, Version: again.Version, Status: schedule.Firing, Attempts: 1, Failures: 1, Next: next, Error: "away"}, now)
 	got := b.get(id)
 	if got.Status != schedule.Firing || !got.Lease.Equal(next) || got.Attempts != 1 || got.Failures != 1 {
 		t.Errorf("the event is %+v, want it FIRING until %s", got, next)
@@ -377,11 +377,9 @@ func testUncertain(t *testing.T, b table) {
 func testDead(t *testing.T, b table) {
 	claimed := b.claim(b.put(begin()).ID, begin())
 	now := begin().Add(time.Second)
-	if !b.settle(schedule.Settled{
+	b.mustSettle(schedule.Settled{
 		ID: claimed.ID, Version: claimed.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "too large \xff",
-	}, now) {
-		t.Fatal("the end did not take effect")
-	}
+	}, now)
 	dead := b.get(claimed.ID)
 	if dead.Status != schedule.Dead || dead.Error != "too large \xff" || !dead.Published.IsZero() {
 		t.Errorf("the event is %+v, want it DEAD", dead)
@@ -469,9 +467,7 @@ func testOpen(t *testing.T, b table) {
 	open[due.ID] = claimed.Lease
 	b.opens(later.Due, open)
 	b.opens(begin().Add(time.Second), map[string]time.Time{old.ID: old.Due})
-	if !b.settle(schedule.Settled{ID: due.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 1}, begin()) {
-		t.Fatal("the end did not take effect")
-	}
+	b.mustSettle(schedule.Settled{ID: due.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 1}, begin())
 	delete(open, due.ID)
 	b.opens(later.Due, open)
 }
