@@ -33,8 +33,8 @@ type Source interface {
 	// does not know, or that was missing from the last call, it begins each partition after the
 	// position that after returns. It waits a moment for messages.
 	Fetch(ctx context.Context, topics []string, after func(partition string) (cloudevents.Position, bool)) ([]cloudevents.Message, error)
-	// Taken tells the broker that messages were taken, for the broker's own tools.
-	Taken(ctx context.Context, messages []cloudevents.Message)
+	// Commit tells the broker that messages were taken, for the broker's own tools.
+	Commit(ctx context.Context, messages []cloudevents.Message)
 	// Lags returns how many messages of each partition follow the last one that Fetch returned.
 	Lags() map[string]int64
 }
@@ -234,7 +234,7 @@ func (b *Bridge) set(own []string) {
 	}
 }
 
-// tenants returns the tenants that this process bridges. The caller must not change the slice.
+// tenants returns the tenants that this process bridges, sorted. The caller must not change the slice.
 func (b *Bridge) tenants() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -114,7 +114,7 @@ func (in *In) take(ctx context.Context, now time.Time) error {
 	var errs []error
 	for _, tenant := range order {
 		n, err := in.takeOf(ctx, tenant, byTenant[tenant], now)
-		in.opts.Source.Taken(ctx, byTenant[tenant][:n])
+		in.opts.Source.Commit(ctx, byTenant[tenant][:n])
 		if err == nil || store.Temporary(err) {
 			in.held = append(in.held, byTenant[tenant][n:]...)
 		} else { // read them again from the position, after those of other tenants
@@ -142,31 +142,27 @@ func (in *In) takeOf(ctx context.Context, tenant string, messages []cloudevents.
 	first, err := in.streams.Take(ctx, tenant, records)
 	count := map[Activity]int{}
 	for i, once := range first {
-		a := Activity{What: Received, Tenant: tenant, Topic: messages[i].Topic}
+		m := &messages[i]
+		a := Activity{What: Received, Tenant: tenant, Topic: m.Topic}
 		switch {
 		case !once:
 			a.What = Repeated
+			count[a]++
 		case reasons[i] != nil:
-			in.opts.observe(Activity{
-				What: Rejected, Tenant: tenant, Topic: messages[i].Topic, Count: 1, Err: fmt.Errorf("%s: %w", messages[i].Place(), reasons[i]),
-			})
-			in.moved(tenant, &messages[i])
-			continue
+			a.What, a.Count, a.Err = Rejected, 1, fmt.Errorf("%s: %w", m.Place(), reasons[i])
+			in.opts.observe(a)
+		default:
+			count[a]++
 		}
-		count[a]++
-		in.moved(tenant, &messages[i])
+		if known := in.positions[tenant]; known != nil {
+			known[m.PartitionName()] = stream.Position{Log: m.Log, Offset: m.Offset}
+		}
 	}
 	for a, n := range count {
 		a.Count = n
 		in.opts.observe(a)
 	}
 	return len(first), errors.Join(err, failed)
-}
-
-func (in *In) moved(tenant string, m *cloudevents.Message) {
-	if known := in.positions[tenant]; known != nil {
-		known[m.PartitionName()] = stream.Position{Log: m.Log, Offset: m.Offset}
-	}
 }
 
 // record returns what a message becomes: an entry of the stream or, for a reason, a dead letter.
@@ -225,13 +221,12 @@ func (in *In) start(ctx context.Context, e *event.Event, m *cloudevents.Message)
 	if p, known := in.positions[e.Tenant][m.PartitionName()]; known && p.Log == m.Log && m.Offset <= p.Offset {
 		return nil, nil // already taken
 	}
-	const length = 16
 	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.ID))
 	input := []byte(e.Data)
 	if len(input) == 0 {
 		input = []byte("{}")
 	}
-	err = in.opts.Start(ctx, Start{Tenant: e.Tenant, Workflow: workflow, ID: "event-" + hex.EncodeToString(sum[:length]), Input: input})
+	err = in.opts.Start(ctx, Start{Tenant: e.Tenant, Workflow: workflow, ID: "event-" + hex.EncodeToString(sum[:16]), Input: input})
 	if errors.Is(err, cloudevents.ErrRefused) {
 		return fmt.Errorf("start workflow %s: %w", workflow, err), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type Out struct {
 
 	buffers map[string][]store.Message // entries to publish, by tenant, in order
 	unsure  map[string]bool            // tenants that may have pending entries that are not buffered
-	known   []string                   // tenants of the last step
+	known   []string                   // tenants of the last step, sorted
 	handled []stream.Handled           // published but not acknowledged
 }
 
@@ -75,18 +76,13 @@ func (o *Out) Step(ctx context.Context) (wake time.Time, err error) {
 // adopt returns the tenants that this process bridges, and drops held entries of others.
 func (o *Out) adopt() []string {
 	tenants := o.tenants()
-	before, now := map[string]bool{}, map[string]bool{}
-	for _, tenant := range o.known {
-		before[tenant] = true
-	}
 	for _, tenant := range tenants {
-		now[tenant] = true
-		if !before[tenant] {
+		if _, before := slices.BinarySearch(o.known, tenant); !before {
 			o.unsure[tenant] = true
 		}
 	}
-	for tenant := range before {
-		if !now[tenant] {
+	for _, tenant := range o.known {
+		if _, now := slices.BinarySearch(tenants, tenant); !now {
 			delete(o.buffers, tenant)
 			delete(o.unsure, tenant)
 		}
@@ -258,7 +254,7 @@ func (o *Out) wave(ctx context.Context, stopped map[string]bool) (wave []store.M
 				wave, messages = append(wave, m), append(messages, out)
 			}
 		}
-		o.keep(tenant, left)
+		o.setBuffer(tenant, left)
 	}
 	return wave, messages, nil
 }
@@ -278,11 +274,11 @@ func (o *Out) load(ctx context.Context, tenant string) error {
 		return err
 	}
 	o.handled = append(o.handled, gone...)
-	o.keep(tenant, append(append(loaded, left...), buffer[n:]...))
+	o.setBuffer(tenant, append(append(loaded, left...), buffer[n:]...))
 	return nil
 }
 
-func (o *Out) keep(tenant string, left []store.Message) {
+func (o *Out) setBuffer(tenant string, left []store.Message) {
 	o.buffers[tenant] = left
 	if len(left) == 0 {
 		delete(o.buffers, tenant)
@@ -308,7 +304,7 @@ func (o *Out) message(m *store.Message) (cloudevents.Message, bool) {
 
 // publishWave publishes a wave and removes from the buffers what is published or never will be.
 func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []cloudevents.Message, stopped map[string]bool) []error {
-	done := map[string]map[string]bool{}
+	done := map[stream.Handled]bool{}
 	count := map[Activity]int{}
 	failed := map[string]error{}
 	for i, err := range o.opts.Sink.Publish(ctx, messages) {
@@ -329,19 +325,12 @@ func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []
 			failed[m.Tenant], stopped[m.Tenant] = err, true
 			continue
 		}
-		if done[m.Tenant] == nil {
-			done[m.Tenant] = map[string]bool{}
-		}
-		done[m.Tenant][m.ID] = true
+		done[stream.Handled{Tenant: m.Tenant, ID: m.ID}] = true
 	}
-	for tenant, ids := range done {
-		left := o.buffers[tenant][:0:0]
-		for _, m := range o.buffers[tenant] {
-			if !ids[m.ID] {
-				left = append(left, m)
-			}
-		}
-		o.keep(tenant, left)
+	for tenant, buffer := range o.buffers {
+		o.setBuffer(tenant, slices.DeleteFunc(buffer, func(m store.Message) bool {
+			return done[stream.Handled{Tenant: tenant, ID: m.ID}]
+		}))
 	}
 	for a, n := range count {
 		if a.Count = n; a.What == Unpublished {

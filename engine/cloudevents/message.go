@@ -102,7 +102,7 @@ const (
 // Encode returns the message for an event, whose entry has the given id. The key is the execution,
 // so that its events stay in order, or the event's id if it has no execution.
 func (m Mode) Encode(e event.Event, entry string) Message {
-	e = named(e)
+	e = published(e)
 	attributes, data := attributesOf(e, entry)
 	out := Message{Key: []byte(e.Execution), Type: e.Type, ID: e.Tenant + "/" + entry}
 	if e.Execution == "" {
@@ -129,10 +129,10 @@ func (m Mode) Encode(e event.Event, entry string) Message {
 }
 
 // JSON returns an event in the JSON event format of CloudEvents.
-func JSON(e event.Event) []byte { return structured(attributesOf(named(e), "")) }
+func JSON(e event.Event) []byte { return structured(attributesOf(published(e), "")) }
 
-// named returns an event with the type under which it is published.
-func named(e event.Event) event.Event {
+// published returns an event with the type under which it is published.
+func published(e event.Event) event.Event {
 	if what, ok := strings.CutPrefix(string(e.Type), event.LifecyclePrefix); ok {
 		e.Type = event.Type(event.SpecificationPrefix + what)
 	}
@@ -196,7 +196,10 @@ func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 		e, err = decodeBinary(m)
 	case plain != "":
 		e = event.Event{ID: m.Place(), Source: "/" + m.PartitionName(), Type: plain}
-		e.Data, err = dataOf(m.Value, cmpMedia(media, m.Value))
+		if media == "" && !json.Valid(m.Value) {
+			media = "text/plain"
+		}
+		e.Data, err = dataOf(m.Value, media)
 	default:
 		err = fmt.Errorf("not a CloudEvent: want the headers %sspecversion, %sid, %ssource and %stype, or the header %s: %s",
 			KafkaPrefix, KafkaPrefix, KafkaPrefix, KafkaPrefix, contentType, structuredType)
@@ -209,14 +212,6 @@ func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 	}
 	e.Tenant, e.Ext[OriginAttribute] = "", m.Place()
 	return e, err
-}
-
-// cmpMedia returns the media type of plain data.
-func cmpMedia(media string, data []byte) string {
-	if media == "" && !json.Valid(data) {
-		return "text/plain"
-	}
-	return media
 }
 
 // maxAttributes limits the attributes of an external event.
@@ -271,7 +266,10 @@ func decodeBinary(m *Message) (event.Event, error) {
 	media := cmp.Or(m.Header(contentType), e.Ext[dataContentType])
 	delete(e.Ext, dataContentType)
 	if media != "" && !isJSON(media) {
-		e.Ext = with(e.Ext, dataContentType, media)
+		if e.Ext == nil {
+			e.Ext = map[string]string{}
+		}
+		e.Ext[dataContentType] = media
 	}
 	e.Data, err = dataOf(m.Value, media)
 	return e, err
@@ -318,14 +316,6 @@ func fromFields(fields []string) (event.Event, error) {
 		}
 	}
 	return event.FromFields(fields)
-}
-
-func with(ext map[string]string, name, value string) map[string]string {
-	if ext == nil {
-		ext = map[string]string{}
-	}
-	ext[name] = value
-	return ext
 }
 
 func decodeStructured(value []byte) (event.Event, error) {

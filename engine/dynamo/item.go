@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,11 +90,10 @@ func eventID(i item) string {
 
 // encode returns the item for an event.
 func (t *Table) encode(e *schedule.Event) item {
-	const second = 1000
 	i := key(e.ID)
 	i[attrID], i[attrTopic], i[attrStatus] = text(e.ID), text(e.Topic), text(string(e.Status))
 	i[attrPayload] = &types.AttributeValueMemberB{Value: e.Payload}
-	i[attrExecuteAt] = number((e.Due.UnixMilli() + second - 1) / second)
+	i[attrExecuteAt] = number((e.Due.UnixMilli() + 999) / 1000)
 	i[attrCreatedAt], i[attrUpdatedAt] = number(e.Created.Unix()), number(e.Updated.Unix())
 	i[attrDueMS], i[attrCreatedMS], i[attrUpdatedMS] = milliseconds(e.Due), milliseconds(e.Created), milliseconds(e.Updated)
 	i[attrVersion] = number(e.Version)
@@ -259,9 +257,9 @@ func milliseconds(t time.Time) types.AttributeValue { return number(t.UnixMilli(
 // expression is the condition and the changes of an update. It names each attribute by a
 // placeholder, because many names are reserved.
 type expression struct {
-	names              map[string]string
-	values             item
-	wheres, sets, gone []string
+	names                     map[string]string
+	values                    item
+	conditions, sets, removes []string
 }
 
 func newExpression() *expression { return &expression{names: map[string]string{}, values: item{}} }
@@ -282,7 +280,7 @@ func (x *expression) format(format string, attributes []string) string {
 
 // where adds a condition, with attribute names for each %s.
 func (x *expression) where(format string, attributes ...string) {
-	x.wheres = append(x.wheres, x.format(format, attributes))
+	x.conditions = append(x.conditions, x.format(format, attributes))
 }
 
 // compute adds a change, with attribute names for each %s.
@@ -297,27 +295,27 @@ func (x *expression) set(attribute string, value types.AttributeValue) {
 }
 
 // remove removes an attribute.
-func (x *expression) remove(attribute string) { x.gone = append(x.gone, x.name(attribute)) }
+func (x *expression) remove(attribute string) { x.removes = append(x.removes, x.name(attribute)) }
 
 func (x *expression) condition() *string {
-	all := strings.Join(x.wheres, " AND ")
+	all := strings.Join(x.conditions, " AND ")
 	return &all
 }
 
 func (x *expression) update() *string {
 	all := "SET " + strings.Join(x.sets, ", ")
-	if len(x.gone) > 0 {
-		all += " REMOVE " + strings.Join(x.gone, ", ")
+	if len(x.removes) > 0 {
+		all += " REMOVE " + strings.Join(x.removes, ", ")
 	}
 	return &all
 }
 
-// given returns the values, or nil if there are none: DynamoDB rejects an empty map.
-func (x *expression) given() item {
+// valuesOrNil returns the values, or nil if there are none: DynamoDB rejects an empty map.
+func (x *expression) valuesOrNil() item {
 	if len(x.values) == 0 {
 		return nil
 	}
-	return maps.Clone(x.values)
+	return x.values
 }
 
 // cursor is the position at which a page of Open begins.

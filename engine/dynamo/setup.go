@@ -207,7 +207,7 @@ func (t *Table) adoptAll(ctx context.Context) error {
 	x.values[":scheduled"] = text(string(schedule.Scheduled))
 	x.where("attribute_not_exists(%s)", attrVersion)
 	x.where("%s = :scheduled", attrStatus)
-	in := dynamodb.ScanInput{TableName: &t.opts.Table, FilterExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.given()}
+	in := dynamodb.ScanInput{TableName: &t.opts.Table, FilterExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.valuesOrNil()}
 	for pages := dynamodb.NewScanPaginator(t.client, &in); pages.HasMorePages(); {
 		out, err := pages.NextPage(ctx)
 		if err != nil {

@@ -87,7 +87,7 @@ func New(ctx context.Context, opts Options) (*Table, error) {
 		return nil, fmt.Errorf("configure the AWS SDK: %w", err)
 	}
 	if emulated {
-		cfg.Credentials = orDummy(cfg.Credentials)
+		cfg.Credentials = withDummy(cfg.Credentials)
 	}
 	dynamo := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		// The SDK reports a wrong checksum for a response that is not read to its end, and closes
@@ -118,8 +118,8 @@ func repeatable(o *dynamodb.Options) {
 	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Second })
 }
 
-// orDummy adds dummy credentials for when the SDK's chain has none.
-func orDummy(chain aws.CredentialsProvider) aws.CredentialsProvider {
+// withDummy adds dummy credentials, for when the chain has none.
+func withDummy(chain aws.CredentialsProvider) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		found, err := chain.Retrieve(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -180,9 +180,9 @@ func (t *Table) put(ctx context.Context, e *schedule.Event) (schedule.Placed, er
 func (t *Table) write(ctx context.Context, e *schedule.Event, x *expression) (bool, error) {
 	_, err := t.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &t.opts.Table, Item: t.encode(e),
-		ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.given(),
+		ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.valuesOrNil(),
 	})
-	return t.held("store event "+e.ID, err)
+	return t.conditionHeld("store event "+e.ID, err)
 }
 
 // read returns the item of an event, or nil if it does not exist.
@@ -304,9 +304,9 @@ func (t *Table) update(ctx context.Context, doing, id string, x *expression) (it
 	out, err := t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.opts.Table, Key: key(id), ReturnValues: types.ReturnValueAllNew,
 		ConditionExpression: x.condition(), UpdateExpression: x.update(),
-		ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.given(),
+		ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.valuesOrNil(),
 	})
-	took, err := t.held(doing+" event "+id, err)
+	took, err := t.conditionHeld(doing+" event "+id, err)
 	if !took {
 		return nil, false, err
 	}
@@ -342,7 +342,7 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 		x := newExpression()
 		x.values[":status"] = text(string(filter.Status))
 		x.where("%s = :status", attrStatus)
-		in.FilterExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.condition(), x.names, x.given()
+		in.FilterExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.condition(), x.names, x.valuesOrNil()
 	}
 	const most = 16 // requests per call; each reads a megabyte
 	for range most {
@@ -395,7 +395,7 @@ func (t *Table) Open(ctx context.Context, before time.Time, cursor string) (page
 		// An event that the documented service cancelled is still in the index.
 		x.values[":scheduled"], x.values[":firing"] = text(string(schedule.Scheduled)), text(string(schedule.Firing))
 		in.FilterExpression = aws.String(x.name(attrStatus) + " IN (:scheduled, :firing)")
-		in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.names, x.given()
+		in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.names, x.valuesOrNil()
 		out, err := t.client.Query(ctx, &in, repeatable)
 		if err != nil {
 			return nil, "", t.explain("list the open events", err)
@@ -442,8 +442,8 @@ func (t *Table) each(ctx context.Context, n int, do func(ctx context.Context, i 
 	return failed
 }
 
-// held reports whether the condition of a write that returned err was true.
-func (t *Table) held(doing string, err error) (bool, error) {
+// conditionHeld reports whether the condition of a write that returned err was true.
+func (t *Table) conditionHeld(doing string, err error) (bool, error) {
 	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
 		return false, nil
 	}

@@ -310,8 +310,8 @@ func (r *Receiver) stop() {
 	r.client, r.topics, r.looked = nil, map[string]*receivedTopic{}, time.Time{}
 }
 
-// Taken implements bridge.Source.
-func (r *Receiver) Taken(_ context.Context, messages []cloudevents.Message) {
+// Commit implements bridge.Source.
+func (r *Receiver) Commit(_ context.Context, messages []cloudevents.Message) {
 	for i := range messages {
 		m := &messages[i]
 		if r.taken[m.Topic] == nil {

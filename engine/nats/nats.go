@@ -436,8 +436,8 @@ func (c *Client) append(out []cloudevents.Message, a arrival) []cloudevents.Mess
 	return append(out, m)
 }
 
-// Taken implements bridge.Source: the server keeps no position.
-func (c *Client) Taken(context.Context, []cloudevents.Message) {}
+// Commit implements bridge.Source: the server keeps no position.
+func (c *Client) Commit(context.Context, []cloudevents.Message) {}
 
 // Lags returns how many messages of each partition follow the last one that Fetch returned. Do not
 // call it concurrently with Fetch.

@@ -109,8 +109,8 @@ func (c *Client) Fetch(_ context.Context, topics []string, after func(string) (c
 	return out, nil
 }
 
-// Taken implements bridge.Source.
-func (c *Client) Taken(context.Context, []cloudevents.Message) {}
+// Commit implements bridge.Source.
+func (c *Client) Commit(context.Context, []cloudevents.Message) {}
 
 // Lags implements bridge.Source.
 func (c *Client) Lags() map[string]int64 { return nil }

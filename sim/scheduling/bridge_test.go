@@ -85,7 +85,7 @@ type apart struct {
 	rdb wire.Redis
 }
 
-func (a apart) Taken(ctx context.Context, messages []cloudevents.Message) {
+func (a apart) Commit(ctx context.Context, messages []cloudevents.Message) {
 	for i := range messages {
 		m := &messages[i]
 		a.rdb.HSet(ctx, "tenant:default:bridge", m.PartitionName(), fmt.Sprintf("%s %d", m.Log, m.Offset))
