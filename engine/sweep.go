@@ -95,12 +95,12 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 			bytes += sizes[n]
 			n++
 		}
-		looks, err := s.examiner.Examine(ctx, tenant, open[:n])
+		findings, err := s.examiner.Examine(ctx, tenant, open[:n])
 		if err != nil {
 			return looked, err
 		}
 		for _, x := range open[:n] {
-			if o, known := looks[x.ID]; known {
+			if o, known := findings[x.ID]; known {
 				if err := s.repair(ctx, tenant, x, o); err != nil {
 					return looked, err
 				}

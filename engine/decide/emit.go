@@ -93,6 +93,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	// Inputs with the same key get increasing due times, even those due immediately.
 	t.FireAt = now.Add(time.Microsecond)
 	after, at := envelope[event.InputAfterAttribute], envelope[event.InputAtAttribute]
+	var due time.Time
 	switch {
 	case after != nil && at != nil:
 		return nil, event.NewProblem(event.Configuration, "the event has both attributes "+event.InputAfterAttribute+" and "+event.InputAtAttribute+", want one")
@@ -101,20 +102,18 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 		if err != nil {
 			return nil, wrong(event.InputAfterAttribute, err)
 		}
-		if due := d.From(now); due.After(t.FireAt) {
-			t.FireAt = due
-		}
-		t.DurationMS = t.FireAt.Sub(now).Milliseconds()
+		due = d.From(now)
 	case at != nil:
-		due, err := time.Parse(time.RFC3339Nano, text(event.InputAtAttribute))
+		instant, err := time.Parse(time.RFC3339Nano, text(event.InputAtAttribute))
 		if err != nil {
 			return nil, wrong(event.InputAtAttribute, errors.New("want a time such as 2026-01-31T08:00:00Z"))
 		}
-		if due.After(t.FireAt) {
-			t.FireAt = due.UTC()
-		}
-		t.DurationMS = t.FireAt.Sub(now).Milliseconds()
+		due = instant.UTC()
 	}
+	if due.After(t.FireAt) {
+		t.FireAt = due
+	}
+	t.DurationMS = t.FireAt.Sub(now).Milliseconds() // 0 if it is due immediately
 	return t, nil
 }
 

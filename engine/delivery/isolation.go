@@ -32,8 +32,6 @@ func (i *Isolation) Enter(m store.Message) bool {
 	case PoisonCandidate(m):
 		i.wanted = i.inside > 0
 		i.isolated = !i.wanted
-	case i.wanted:
-		return false
 	}
 	if i.wanted {
 		return false

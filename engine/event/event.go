@@ -54,28 +54,6 @@ const (
 	TimerDead Type = Prefix + "timer.dlq"
 )
 
-// TypeOf converts bytes to a Type. It does not allocate for common types.
-func TypeOf(text []byte) Type {
-	switch string(text) {
-	case string(ExecutionStarted):
-		return ExecutionStarted
-	case string(TaskRequested):
-		return TaskRequested
-	case string(TaskCompleted):
-		return TaskCompleted
-	case string(TimerScheduled):
-		return TimerScheduled
-	case string(TimerCancelled):
-		return TimerCancelled
-	case string(TimerFired):
-		return TimerFired
-	case string(WorkflowCompleted):
-		return WorkflowCompleted
-	default:
-		return Type(text)
-	}
-}
-
 // Event is a CloudEvent with the engine's attributes.
 type Event struct {
 	ID        string            `json:"id"`
@@ -96,6 +74,24 @@ const (
 	AttemptAttribute    = "attempt"    // number of failed deliveries so far
 	ReplayAttribute     = "replay"     // number of replays from the dead letters
 )
+
+// AttributeName reports whether CloudEvents allows name for an attribute.
+func AttributeName(name string) bool {
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// OwnAttributes returns the attributes that every event has or that the engine uses.
+func OwnAttributes() []string {
+	return []string{
+		"id", "source", "specversion", "type", "time", "data", "tenantid", "workflowid", "executionid", "taskid",
+		DefinitionAttribute, AttemptAttribute, ReplayAttribute, "firstfailure", "firstentry", "packed",
+	}
+}
 
 // TraceAttributes returns the names of the attributes that hold the trace context of an event's
 // sender: the CloudEvents extension Distributed Tracing.
@@ -189,4 +185,16 @@ func FromAttributes(attributes map[string]any) (Event, error) {
 		fields = append(fields, name, s)
 	}
 	return FromFields(fields)
+}
+
+// TenantName reports whether a name is allowed for a tenant: [a-z0-9][a-z0-9._-]{0,62}.
+func TenantName(name string) bool {
+	const longest = 63
+	for i, c := range []byte(name) {
+		alphanumeric := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		if !alphanumeric && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= longest
 }

@@ -6,36 +6,10 @@ import (
 	"time"
 )
 
-// ScanRequested parses the data of a TaskRequested in the form that the engine writes, faster
-// than json.Unmarshal (see ScanCompleted). The data must be valid JSON. For any other form it
-// returns false; use json.Unmarshal then. The result shares memory with data.
-func ScanRequested(data []byte) (r Requested, ok bool) {
-	in := members{rest: data}
-	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
-		switch string(name) {
-		case "task_id":
-			r.TaskID = in.text(value)
-		case "task_name":
-			r.TaskName = in.text(value)
-		case "task_type":
-			r.TaskType = in.text(value)
-		case "input":
-			r.Input = value
-		case "config":
-			r.Config = value
-		case "vars":
-			r.Vars = value
-		case "nonce":
-			r.Nonce = in.text(value)
-		default:
-			in.irregular = true
-		}
-	}
-	return r, in.done()
-}
-
-// ScanCompleted parses the data of a TaskCompleted as ScanRequested does. json.Unmarshal
-// takes 13 times as long (1.6 instead of 0.13 µs).
+// ScanCompleted parses the data of a TaskCompleted in the form that the engine writes, faster
+// than json.Unmarshal, which takes 13 times as long (1.6 instead of 0.13 µs). The data must be
+// valid JSON. For any other form it returns false; use json.Unmarshal then. The result shares
+// memory with data.
 func ScanCompleted(data []byte) (c Completed, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -62,7 +36,7 @@ func ScanCompleted(data []byte) (c Completed, ok bool) {
 	return c, in.done()
 }
 
-// ScanStarted parses the data of an ExecutionStarted as ScanRequested does.
+// ScanStarted parses the data of an ExecutionStarted as ScanCompleted does.
 func ScanStarted(data []byte) (s Started, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -106,7 +80,7 @@ func ScanTimer(text string) (t Timer, ok bool) {
 	return t, ok && string(again) == text[:len(text)-1]
 }
 
-// ScanFired parses the data of a TimerFired as ScanRequested does.
+// ScanFired parses the data of a TimerFired as ScanCompleted does.
 func ScanFired(data []byte) (f Fired, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {

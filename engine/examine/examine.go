@@ -89,9 +89,8 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 	return out, nil
 }
 
-// read determines the states of executions. For those with a damaged history it adds findings to
-// looks.
-func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Findings) (out []examined, err error) {
+// read determines the states of executions. For those with a damaged history it adds findings.
+func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, findings map[string]Findings) (out []examined, err error) {
 	if e.known == nil || len(e.known) > maxKept {
 		e.known = map[string]examined{}
 	}
@@ -121,7 +120,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 			return nil, err
 		}
 		if damage, is := errors.AsType[*store.HistoryError](err); is {
-			looks[id] = Findings{Version: damage.Want, Damage: damage.Error(), Stuck: []string{damage.Error()}}
+			findings[id] = Findings{Version: damage.Want, Damage: damage.Error(), Stuck: []string{damage.Error()}}
 		}
 		if err == nil && one.state != nil {
 			e.known[tenant+" "+id] = one

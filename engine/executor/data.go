@@ -8,12 +8,10 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// requested reads the data of a request, which is valid JSON.
+// requested reads the data of a request.
 func requested(e event.Event) (r event.Requested, err error) {
-	if r, ok := event.ScanRequested(e.Data); ok {
-		return r, nil
-	}
-	return r, decide.DecodeData(e, &r)
+	err = decide.DecodeData(e, &r)
+	return r, err
 }
 
 // completed writes the data of a report as event.Encode does, but without reflection.

@@ -170,7 +170,7 @@ func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 	}
 	tenant := r.batch[0].Tenant
 	if err := r.store.Tails(ctx, tenant, behind, short); err != nil {
-		return r.redis(ctx, err)
+		return r.redisError(ctx, err)
 	}
 	for _, t := range behind {
 		key := address{tenant, t.ID}
@@ -189,7 +189,7 @@ func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 func (r *round) fetch(ctx context.Context, missing []string) error {
 	found, err := r.store.WithHistories(ctx, r.batch[0].Tenant, missing, short)
 	if err != nil {
-		return r.redis(ctx, err)
+		return r.redisError(ctx, err)
 	}
 	for _, w := range found {
 		if x := r.rebuildWhole(ctx, w); x != nil {
@@ -225,14 +225,14 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	}
 	x, err := r.find(ctx, m)
 	if x == nil || err != nil {
-		return false, r.redis(ctx, err)
+		return false, r.redisError(ctx, err)
 	}
 	key := addressOf(m)
 	delete(r.executions, key) // until the decision is known to be valid
 	for c, err := range r.commitsOf(x, m, m.Event, true) {
 		if err != nil {
 			delete(r.executions, key)
-			return false, r.redis(ctx, err)
+			return false, r.redisError(ctx, err)
 		}
 		if c.Input != nil && c.Input.DeadLetter != "" {
 			return false, nil
@@ -259,8 +259,8 @@ func plain(m *store.Message) bool {
 	return m.Err == nil && !retried && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
 
-// redis returns an error only if Redis or the connection caused it.
-func (*round) redis(ctx context.Context, err error) error {
+// redisError returns an error only if Redis or the connection caused it.
+func (*round) redisError(ctx context.Context, err error) error {
 	if err != nil && delivery.ClassOf(ctx, err) == "" {
 		return err
 	}

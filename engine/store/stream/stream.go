@@ -94,7 +94,7 @@ type Reader struct {
 // wants reports whether an entry becomes a message, given its field "type". An entry without a type
 // does.
 func (r *Reader) wants(typ []byte) bool {
-	t := event.TypeOf(typ)
+	t := event.Type(typ)
 	return r.Wants == nil || t == "" || r.Wants(t)
 }
 
