@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +24,12 @@ import (
 )
 
 // Main runs flunq with the process's arguments and streams, and returns the exit code. The first
-// interrupt asks the command to stop, the second one kills the process.
+// interrupt asks the command to stop; another one kills the process, but not within a second of the
+// first, since wrappers such as timeout(1) send each signal twice.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	return Execute(ctx, os.Args[1:], cli.ProcessStreams())
 }
 
