@@ -84,16 +84,16 @@ var removals = []check{
 		for i := range 50 {
 			w.startedUntil(t, fmt.Sprint("small", i), "", "faulted", at)
 		}
-		real := int64(0)
+		exact := int64(0)
 		all, _, err := w.Executions(t.Context(), tenant, store.ExecutionQuery{Limit: 100})
 		must(t, err)
 		for _, x := range all {
-			real += w.rdb.MemoryUsage(t.Context(), w.Keys().Execution(tenant, x.ID)).Val() + w.rdb.MemoryUsage(t.Context(), w.Keys().History(tenant, x.ID)).Val()
+			exact += w.rdb.MemoryUsage(t.Context(), w.Keys().Execution(tenant, x.ID)).Val() + w.rdb.MemoryUsage(t.Context(), w.Keys().History(tenant, x.ID)).Val()
 		}
 		got, err := w.Weight(t.Context(), tenant)
 		must(t, err)
-		if got < real || got > real*5/4 {
-			t.Errorf("they weigh %d bytes, want at least the %d of their keys and at most a quarter more", got, real)
+		if got < exact || got > exact*5/4 {
+			t.Errorf("they weigh %d bytes, want at least the %d of their keys and at most a quarter more", got, exact)
 		}
 	}},
 	{"an execution that ended long ago is removed completely", func(t *testing.T, w *environment) {
