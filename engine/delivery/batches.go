@@ -31,14 +31,22 @@ func (c *Consumer) handleBatch(ctx context.Context, batch []store.Message, handl
 		return ErrBusy
 	}
 	defer c.opts.Isolation.Leave()
-	if PoisonCandidate(batch[0]) && Poison(batch[0]) == nil {
-		if err := c.streams.MarkIsolated(ctx, batch[0]); err != nil {
+	return c.attempt(ctx, batch, func() error { return handle(ctx, batch) })
+}
+
+// attempt calls handle for a batch of messages that Isolation admitted, and reports the result to the
+// observer.
+func (c *Consumer) attempt(ctx context.Context, batch []store.Message, handle func() error) error {
+	if m := batch[0]; PoisonCandidate(m) && Poison(m) == nil {
+		if err := c.streams.MarkIsolated(ctx, m); err != nil {
 			return err
+		}
+		if ctx.Err() != nil { // another consumer has claimed the message, or the service is stopping
+			return context.Cause(ctx)
 		}
 	}
 	c.reportAll(Began, batch, nil)
-	err := handle(ctx, batch)
-	if err != nil {
+	if err := handle(); err != nil {
 		c.reportAll(Broken, batch, err)
 		return err
 	}

@@ -317,22 +317,7 @@ func (c *Consumer) reportUnread(err error) error {
 // Handle calls handle with a message that Isolation admitted, and reports the result to the
 // observer.
 func (c *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
-	if PoisonCandidate(m) && Poison(m) == nil {
-		if err := c.streams.MarkIsolated(ctx, m); err != nil {
-			return err
-		}
-		if ctx.Err() != nil { // another consumer has claimed the message, or the service is stopping
-			return context.Cause(ctx)
-		}
-	}
-	c.Report(Activity{What: Began, Message: m})
-	err := handle(ctx, m)
-	if err != nil {
-		c.Report(Activity{What: Broken, Message: m, Err: err})
-		return err
-	}
-	c.Report(Activity{What: Done, Message: m})
-	return nil
+	return c.attempt(ctx, []store.Message{m}, func() error { return handle(ctx, m) })
 }
 
 // Reject settles a message that could not be handled. The message is delivered again, or

@@ -16,12 +16,7 @@ func EncodeTimer(t *Timer) []byte {
 }
 
 // TimerText is EncodeTimer as a string.
-func TimerText(t *Timer) string {
-	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
-		return string(append(out, '}'))
-	}
-	return string(EncodeTimer(t))
-}
+func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 
 // FiredText returns the same JSON as Encode for the data of a TimerFired, built like EncodeTimer.
 func FiredText(f *Fired) string {
