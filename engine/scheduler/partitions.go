@@ -18,8 +18,8 @@ type partitionQueue struct {
 
 // partition is one partition in a partitionQueue.
 type partition struct {
-	due      time.Time // when to look at it
-	grace    time.Duration
+	due      time.Time     // when to look at it
+	grace    time.Duration // 0 if it belongs to this process
 	wake     chan struct{} // of the worker that waits for it; nil: none
 	reserved bool
 }

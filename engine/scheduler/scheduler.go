@@ -27,7 +27,7 @@ type Options struct {
 	MemberTTL time.Duration
 	// Clock is the clock of the machine, in simulation the virtual one.
 	Clock func() time.Time
-	// Observe, if set, receives the end of each publication.
+	// Observe, if set, receives each publication when it has ended.
 	Observe func(Publication)
 	// Extra are further actors of the process: a Consumer, a Reconciler.
 	Extra []Actor

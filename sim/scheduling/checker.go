@@ -346,7 +346,7 @@ func (o *checker) checkEnd(s *simulation, id string, e *observed, record *schedu
 		o.violated("nothing is left", id, fmt.Sprintf("it is %s at the end, %s after its time", record.Status, s.now.Sub(record.Due)))
 	}
 	if n > 1 {
-		o.checkDoubles(s, id, e)
+		o.checkDuplicates(s, id, e)
 	}
 	if len(s.injected) == 0 && n > 0 && len(e.errors) == 0 && !e.replayed(0, math.MaxInt) {
 		most := mostLate + 20*s.setting.Latency
@@ -368,9 +368,9 @@ const mostLate = time.Second
 // pausedLate is the maximum additional delay if the sink is unreachable for other events.
 const pausedLate = 5 * time.Second
 
-// checkDoubles checks that a fault explains each further publication of an event.
-func (o *checker) checkDoubles(s *simulation, id string, e *observed) {
-	excuses := 0
+// checkDuplicates checks that a fault explains each further publication of an event.
+func (o *checker) checkDuplicates(s *simulation, id string, e *observed) {
+	explanations := 0
 	faults := o.faults
 	if s.setting.once() {
 		faults = nil // whatever happens
@@ -386,15 +386,15 @@ func (o *checker) checkDoubles(s *simulation, id string, e *observed) {
 				continue
 			}
 		}
-		excuses++
+		explanations++
 	}
 	for _, a := range e.operations {
 		if a.kind == schedule.Replay && a.open() {
-			excuses++
+			explanations++
 		}
 	}
-	if doubles := len(e.receipts) - 1; doubles > excuses {
-		o.violated("a fault explains each duplicate", id, fmt.Sprintf("it was published %d times, and %d faults explain it", doubles+1, excuses))
+	if duplicates := len(e.receipts) - 1; duplicates > explanations {
+		o.violated("a fault explains each duplicate", id, fmt.Sprintf("it was published %d times, and %d faults explain it", duplicates+1, explanations))
 	}
 }
 

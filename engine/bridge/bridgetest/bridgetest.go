@@ -170,8 +170,8 @@ func (h *harness) emit(n int) map[string][]string {
 	return out
 }
 
-// judge checks what a reader receives that drops duplicates by their entry ids.
-func (h *harness) judge(want map[string][]string) (doubles int) {
+// check checks what a reader receives that drops duplicates by their entry ids.
+func (h *harness) check(want map[string][]string) (duplicates int) {
 	h.Helper()
 	n := 0
 	for _, ids := range want {
@@ -181,7 +181,7 @@ func (h *harness) judge(want map[string][]string) (doubles int) {
 	for _, m := range h.Records(h.Out, n) {
 		key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
 		if known := got[key]; len(known) > 0 && store.CompareIDs(entry, known[len(known)-1]) <= 0 {
-			doubles++
+			duplicates++
 			continue
 		}
 		got[key] = append(got[key], entry)
@@ -194,7 +194,7 @@ func (h *harness) judge(want map[string][]string) (doubles int) {
 	if len(got) != len(want) {
 		h.Errorf("%d keys, want %d", len(got), len(want))
 	}
-	return doubles
+	return duplicates
 }
 
 // Without failures each event is published once, in order, with its attributes.
@@ -207,8 +207,8 @@ func testOut(h *harness) {
 		}
 		return h.published()
 	})
-	if doubles := h.judge(want); doubles > 0 {
-		h.Errorf("%d duplicates without a failure", doubles)
+	if duplicates := h.check(want); duplicates > 0 {
+		h.Errorf("%d duplicates without a failure", duplicates)
 	}
 	m := h.Records(h.Out, 1)[0]
 	media := "content-type"
@@ -329,7 +329,7 @@ func testFailures(h *harness) {
 		_, _ = both[h.rand.IntN(len(both))].Out.Step(h.Context())
 		return h.published()
 	})
-	h.Logf("%d processes, %d doubles", h.processes, h.judge(want))
+	h.Logf("%d processes, %d duplicates", h.processes, h.check(want))
 }
 
 // An event that the broker will never accept becomes a dead letter, and holds up nothing.
@@ -383,7 +383,7 @@ func (h *harness) attributes(id string, typ event.Type) []cloudevents.Header {
 // partition, or one dead letter.
 func testIn(h *harness) {
 	const n = 120
-	entries, letters := map[string]bool{}, 0
+	entries, deadLetters := map[string]bool{}, 0
 	put := func(i int) {
 		id := fmt.Sprint("m", i)
 		m := cloudevents.Message{Key: fmt.Appendf(nil, "k%d", i%5), Value: fmt.Appendf(nil, `{"n":%d}`, i), Headers: h.attributes(id, "com.example.in")}
@@ -391,10 +391,10 @@ func testIn(h *harness) {
 		switch h.rand.IntN(6) {
 		case 0:
 			m.Headers = nil // not an event
-			letters++
+			deadLetters++
 		case 1:
 			m.Headers = h.attributes(id, event.TaskCompleted) // forged
-			letters++
+			deadLetters++
 		case 2:
 			topic = h.Secure
 			m.Headers = h.attributes(id, event.TaskCompleted)
@@ -419,7 +419,7 @@ func testIn(h *harness) {
 			both[i] = h.process(st, nil)
 		}
 		return h.rdb.XLen(h.Context(), keys.Stream(Tenant)).Val() >= int64(len(entries)) &&
-			h.rdb.XLen(h.Context(), keys.DeadLetters(Tenant)).Val() >= int64(letters)
+			h.rdb.XLen(h.Context(), keys.DeadLetters(Tenant)).Val() >= int64(deadLetters)
 	})
 	again := h.process(h.store, nil) // everything has been taken
 	for range 10 {
@@ -454,8 +454,8 @@ func testIn(h *harness) {
 		h.Errorf("%d messages are missing", len(entries))
 	}
 	dead, _, err := h.streams.DeadLetters(h.Context(), stream.DeadLetterQuery{Range: store.Range{Count: n}, Tenant: Tenant})
-	if err != nil || len(dead) != letters {
-		h.Errorf("%d dead letters, want %d: %v", len(dead), letters, err)
+	if err != nil || len(dead) != deadLetters {
+		h.Errorf("%d dead letters, want %d: %v", len(dead), deadLetters, err)
 	}
 	for _, l := range dead {
 		if l.Service != group || l.SourceID == "" || !strings.Contains(l.SourceStream, "/") ||

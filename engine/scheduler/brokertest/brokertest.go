@@ -465,13 +465,13 @@ func testRebalances(t *testing.T, env Environment) {
 	defer end()
 	for i := range members {
 		running.Go(func() {
-			lives := 1 // of the members that end by themselves
+			incarnations := 1 // of the members that end by themselves
 			if env.Rebalance == nil {
-				lives += moves / members
+				incarnations += moves / members
 			}
-			for life := range lives {
+			for incarnation := range incarnations {
 				lasts := time.Duration(300+100*i) * time.Millisecond
-				if life == lives-1 {
+				if incarnation == incarnations-1 {
 					lasts = time.Hour
 				}
 				consume(done, t, env, l, lasts)

@@ -67,7 +67,7 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 // requestOf converts a request. Its headers get the trace context of the call, unless they have one.
 func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) scheduler.Request {
 	return scheduler.Request{
-		ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
+		ID: r.GetEventId(), Replace: r.GetReplace(), After: r.GetAfter().AsDuration(),
 		Content: schedule.Content{
 			Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
 			Key: r.GetKey(), Headers: traced(r.GetHeaders(), trace), Payload: r.GetPayload(),
@@ -110,7 +110,7 @@ func (s *service) Cancel(ctx context.Context, r *schedulerpb.CancelRequest) (*sc
 
 // Reschedule moves an event to another time.
 func (s *service) Reschedule(ctx context.Context, r *schedulerpb.RescheduleRequest) (*schedulerpb.RescheduleResponse, error) {
-	change := schedule.Change{Kind: schedule.Move, Due: due(r.GetExecuteAt(), r.GetExecuteTime()), After: delay(r.GetAfter())}
+	change := schedule.Change{Kind: schedule.Move, Due: due(r.GetExecuteAt(), r.GetExecuteTime()), After: r.GetAfter().AsDuration()}
 	o, err := s.api.Change(ctx, r.GetEventId(), change)
 	return &schedulerpb.RescheduleResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
@@ -211,13 +211,6 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 	}
 	const never = 1 << 40 // seconds: far outside of all limits, and within those of time.Time
 	return time.Unix(min(max(t.GetSeconds(), -never), never), int64(t.GetNanos())).UTC()
-}
-
-func delay(d *durationpb.Duration) time.Duration {
-	if d == nil {
-		return 0
-	}
-	return d.AsDuration()
 }
 
 func stamp(t time.Time) *timestamppb.Timestamp {
