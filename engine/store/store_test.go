@@ -181,7 +181,7 @@ func schedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer)
 // unschedule removes a timer, as a message requests.
 func unschedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
 	t.Helper()
-	return applied(t, st, timers.Request{Message: &m, Timer: timer, Back: true})
+	return applied(t, st, timers.Request{Message: &m, Timer: timer, Cancel: true})
 }
 
 func applied(t *testing.T, st *store.Store, request timers.Request) (mine bool, err error) {

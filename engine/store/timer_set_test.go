@@ -40,7 +40,7 @@ func (w *environment) timerRequests(t *testing.T, asks ...timerRequest) (out []t
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
 	}
 	for i := range msgs {
-		out = append(out, timers.Request{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].cancel})
+		out = append(out, timers.Request{Message: &msgs[i], Timer: asks[i].timer, Cancel: asks[i].cancel})
 	}
 	return out
 }

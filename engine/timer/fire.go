@@ -52,11 +52,11 @@ func (s *Service) lookAtAll(ctx context.Context, indexes []string) (reference ti
 	if !s.consumer.Store.Keys().Clustered() {
 		return reference
 	}
-	unknown := slices.DeleteFunc(slices.Clone(indexes), func(tenant string) bool { _, known := s.ahead[tenant]; return known })
+	unknown := slices.DeleteFunc(slices.Clone(indexes), func(tenant string) bool { _, known := s.looks[tenant]; return known })
 	looks, reference := s.timers.LookAtAll(ctx, unknown, s.batchFor(0))
 	for i, tenant := range unknown {
 		if !looks[i].Now.IsZero() {
-			s.ahead[tenant] = looks[i]
+			s.looks[tenant] = looks[i]
 			s.watch.recordClock(tenant, looks[i].Now, reference)
 		}
 	}
@@ -65,8 +65,8 @@ func (s *Service) lookAtAll(ctx context.Context, indexes []string) (reference ti
 
 // fireOn publishes the due timers of one index and looks for what is due next.
 func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, err error) {
-	look, known := s.ahead[tenant]
-	delete(s.ahead, tenant)
+	look, known := s.looks[tenant]
+	delete(s.looks, tenant)
 	if !known {
 		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
 			return look, err
@@ -89,7 +89,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 		s.fired(look) // otherwise another process fired some of them, and it is unknown which
 	}
 	if err == nil && len(after.Due) > 0 {
-		s.ahead[tenant] = after
+		s.looks[tenant] = after
 	}
 	return after, err
 }

@@ -17,7 +17,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	requests := s.requests[:0]
 	defer func() { s.requests = requests; clear(requests) }()
 	for i := range msgs {
-		req := timers.Request{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
+		req := timers.Request{Message: &msgs[i], Cancel: msgs[i].Event.Type == event.TimerCancelled}
 		if err := readRequest(&req); err == nil {
 			requests = append(requests, req)
 		} else if err := s.consumer.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
@@ -44,7 +44,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 // none is set.
 func (s *Service) soonest(requests []timers.Request) (at time.Time) {
 	for i := range requests {
-		if req := &requests[i]; !req.Back {
+		if req := &requests[i]; !req.Cancel {
 			at = earlier(at, s.watch.reference(req.Tenant, req.Timer.Due()))
 		}
 	}
@@ -66,7 +66,7 @@ func (s *Service) finish(ctx context.Context, req *timers.Request, applied timer
 		return s.consumer.Reject(ctx, *req.Message, applied.Err, event.TimerDead)
 	}
 	what := delivery.Registered
-	if req.Back {
+	if req.Cancel {
 		what = delivery.Cancelled
 	}
 	if applied.Mine && s.opts.Observe != nil {

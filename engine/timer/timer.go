@@ -21,7 +21,7 @@ type Service struct {
 	opts     Options
 	watch    *Watch
 
-	ahead map[string]timers.Look // timers found due but not fired yet, by timer index
+	looks map[string]timers.Look // timers found due but not fired yet, by timer index
 	idle  bool                   // the last read found nothing
 
 	requests []timers.Request // reused between batches
@@ -75,7 +75,7 @@ func New(st *store.Store, opts Options) (*Service, error) {
 		opts.Watch = NewWatch()
 	}
 	opts.Watch.join()
-	return &Service{consumer: consumer, timers: timers.New(st), opts: opts, watch: opts.Watch, ahead: map[string]timers.Look{}}, nil
+	return &Service{consumer: consumer, timers: timers.New(st), opts: opts, watch: opts.Watch, looks: map[string]timers.Look{}}, nil
 }
 
 // claims is how many times per lease an idle service looks for abandoned entries.

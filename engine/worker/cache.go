@@ -11,12 +11,12 @@ import (
 
 // cachedExecution is a state in the memory of a worker.
 type cachedExecution struct {
-	state      *decide.State
-	env        *decide.Env
-	definition string // hash
-	kept       int64  // version of the snapshot in Redis
-	weight     int    // bytes of that snapshot
-	since      int    // bytes of the history after it
+	state         *decide.State
+	env           *decide.Env
+	definition    string // hash
+	snapshot      int64  // version of the snapshot in Redis
+	snapshotBytes int    // size of that snapshot
+	newBytes      int    // of the history after it
 
 	lifecycle *history.Lifecycle // of the current transition; nil: lifecycle events are not published
 
@@ -26,13 +26,13 @@ type cachedExecution struct {
 // size estimates the bytes of an execution: its data as JSON, and a fixed overhead.
 func (e *cachedExecution) size() int {
 	const each = 1024
-	return each + e.weight + e.since
+	return each + e.snapshotBytes + e.newBytes
 }
 
 // grown counts entries that were appended to the history.
 func (e *cachedExecution) grown(entries []event.Event) {
 	for i := range entries {
-		e.since += len(entries[i].Data)
+		e.newBytes += len(entries[i].Data)
 	}
 }
 

@@ -7,7 +7,7 @@ func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 10_000
 	c := NewCache(3, limit)
-	put := func(id string, since int) { c.put("acme", id, &cachedExecution{since: since}) }
+	put := func(id string, bytes int) { c.put("acme", id, &cachedExecution{newBytes: bytes}) }
 	for _, id := range []string{"a", "b", "a", "c", "d"} {
 		put(id, 0)
 	}

@@ -209,7 +209,7 @@ func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedEx
 	if err != nil {
 		return nil
 	}
-	x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, kept: w.SnapshotVersion}
+	x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, snapshot: w.SnapshotVersion}
 	if x.state.Replay(env, w.History) != nil {
 		return nil
 	}

@@ -208,7 +208,7 @@ func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base 
 	}
 	announce(&c, x.lifecycle)
 	if x.grown(c.History); c.Snapshot != nil {
-		x.kept, x.weight, x.since = st.Version, len(c.Snapshot), 0
+		x.snapshot, x.snapshotBytes, x.newBytes = st.Version, len(c.Snapshot), 0
 	}
 	return c, nil
 }
@@ -252,7 +252,7 @@ const snapshotWeight = 64 // bytes of snapshot per entry
 // due reports whether reading the history since the last snapshot has become more
 // expensive than writing a new one.
 func (e *cachedExecution) due(every int) bool {
-	return e.state.Version-e.kept >= max(int64(every), int64(e.weight/snapshotWeight))
+	return e.state.Version-e.snapshot >= max(int64(every), int64(e.snapshotBytes/snapshotWeight))
 }
 
 // known returns an execution's cached state; nil if there is none, or if it is so old that its id may
@@ -331,7 +331,7 @@ func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide
 	if err != nil {
 		return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
 	}
-	x := &cachedExecution{state: state, env: env, definition: kept.Definition, kept: state.Version, weight: len(kept.Snapshot)}
+	x := &cachedExecution{state: state, env: env, definition: kept.Definition, snapshot: state.Version, snapshotBytes: len(kept.Snapshot)}
 	err = s.store.EachPage(ctx, kept, state.Version, func(entries []event.Event) error {
 		x.grown(entries)
 		if err := state.Replay(env, entries); err != nil {

@@ -12,12 +12,12 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Request is a message's request to set a timer, or to cancel it if Back is set.
+// Request is a message's request to set a timer, or to cancel it if Cancel is set.
 type Request struct {
 	*store.Message
-	Timer event.Timer
-	Text  string // event.TimerText of the timer; "" if not computed yet
-	Back  bool
+	Timer  event.Timer
+	Text   string // event.TimerText of the timer; "" if not computed yet
+	Cancel bool
 }
 
 // Applied is the outcome of a Request.
@@ -89,7 +89,7 @@ func (ts Timers) apply(ctx context.Context, tenant string, places []int, request
 	l.Add(answered.First, answered.Last)
 	for _, place := range places {
 		r, action := &requests[place], "set"
-		if r.Back {
+		if r.Cancel {
 			action = "cancel"
 		}
 		if r.Text == "" {
