@@ -16,7 +16,7 @@ func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule
 	if err != nil {
 		return nil, err
 	}
-	all := known.partitions()
+	all := known.all()
 	requests := make([]*request, len(all))
 	for i, n := range all {
 		requests[i] = &request{keys: []string{p.keys.prefix(n)}, args: []any{late.Milliseconds()}}

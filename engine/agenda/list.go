@@ -161,7 +161,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 func (l Ledger) listed(ctx context.Context, filter *schedule.Filter) ([]int, error) {
 	known, err := l.partitioning(ctx)
 	if err != nil || filter.Partition == nil {
-		return known.partitions(), err
+		return known.all(), err
 	}
 	return []int{*filter.Partition}, nil
 }

@@ -1,7 +1,6 @@
 package agenda
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,8 +37,8 @@ type partitioning struct {
 
 // former is a number of partitions that was replaced by another.
 type former struct {
-	count int
-	left  time.Time
+	count    int
+	replaced time.Time
 }
 
 // parsePartitioning reads the fields of the hash.
@@ -57,7 +56,7 @@ func parsePartitioning(fields wire.List) (c partitioning) {
 			c.former = append(c.former, former{count, moment(n)})
 		}
 	}
-	slices.SortFunc(c.former, func(a, b former) int { return cmp.Compare(b.left.UnixMilli(), a.left.UnixMilli()) })
+	slices.SortFunc(c.former, func(a, b former) int { return b.replaced.Compare(a.replaced) })
 	return c
 }
 
@@ -95,8 +94,8 @@ func (c partitioning) maxFormer() (n int) {
 	return n
 }
 
-// partitions returns the partitions under all numbers.
-func (c partitioning) partitions() []int { return numbers(max(c.newest, c.maxFormer())) }
+// all returns the partitions under all numbers.
+func (c partitioning) all() []int { return numbers(max(c.newest, c.maxFormer())) }
 
 // numbers returns the integers from 0 to n-1.
 func numbers(n int) []int {

@@ -115,12 +115,12 @@ func (p *Publisher) Close() { p.producer.close() }
 // group: the positions in Redis determine where it begins. It commits offsets so that Kafka's tools
 // show its progress, and begins there if Redis has lost the positions.
 type Receiver struct {
-	opts   BridgeOptions
-	client *kgo.Client
-	topics map[string]*receivedTopic // that are read
-	looked time.Time                 // at the partitions
-	taken  map[string]map[int32]kadm.Offset
-	saved  time.Time
+	opts      BridgeOptions
+	client    *kgo.Client
+	topics    map[string]*receivedTopic // that are read
+	refreshed time.Time                 // when the partitions were last read
+	taken     map[string]map[int32]kadm.Offset
+	committed time.Time // when offsets were last committed
 }
 
 // receivedTopic is a topic that is being read.
@@ -148,7 +148,7 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 	if err := r.prepare(ctx, topics, after); err != nil {
 		return nil, err
 	}
-	r.save(ctx)
+	r.commitOffsets(ctx)
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Wait)
 	defer cancel()
 	fetches := r.client.PollRecords(ctx, maxFetched)
@@ -161,7 +161,7 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 		}
 		if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
 			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, p.Err))
-			r.looked = time.Time{}
+			r.refreshed = time.Time{}
 		}
 		for _, record := range p.Records {
 			m := cloudevents.Message{
@@ -182,18 +182,18 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 
 // prepare makes the client read exactly the partitions of the topics.
 func (r *Receiver) prepare(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
-	look := time.Since(r.looked) >= refreshInterval
+	refresh := time.Since(r.refreshed) >= refreshInterval
 	for _, topic := range topics {
-		look = look || r.topics[topic] == nil && r.client == nil
+		refresh = refresh || r.topics[topic] == nil && r.client == nil
 	}
 	for topic := range r.topics {
 		if !slices.Contains(topics, topic) {
 			r.stop() // drop buffered messages of the topic
-			look = true
+			refresh = true
 			break
 		}
 	}
-	if !look {
+	if !refresh {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
@@ -229,9 +229,9 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	if err := r.add(ctx, meta, topics, after); err != nil {
 		return err
 	}
-	r.looked = time.Now()
+	r.refreshed = time.Now()
 	if len(missing) > 0 && r.opts.Create {
-		r.looked = time.Time{}
+		r.refreshed = time.Time{}
 	}
 	return nil
 }
@@ -307,7 +307,7 @@ func (r *Receiver) stop() {
 	if r.client != nil {
 		r.client.Close()
 	}
-	r.client, r.topics, r.looked = nil, map[string]*receivedTopic{}, time.Time{}
+	r.client, r.topics, r.refreshed = nil, map[string]*receivedTopic{}, time.Time{}
 }
 
 // Commit implements bridge.Source.
@@ -321,9 +321,9 @@ func (r *Receiver) Commit(_ context.Context, messages []cloudevents.Message) {
 	}
 }
 
-// save commits offsets from time to time. Failures do not matter: the offsets are only informative.
-func (r *Receiver) save(ctx context.Context) {
-	if len(r.taken) == 0 || time.Since(r.saved) < commitInterval || r.client == nil {
+// commitOffsets commits offsets from time to time. Failures do not matter: the offsets are only informative.
+func (r *Receiver) commitOffsets(ctx context.Context) {
+	if len(r.taken) == 0 || time.Since(r.committed) < commitInterval || r.client == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
@@ -334,7 +334,7 @@ func (r *Receiver) save(ctx context.Context) {
 			offsets.Add(o)
 		}
 	}
-	r.saved = time.Now()
+	r.committed = time.Now()
 	if _, err := kadm.NewClient(r.client).CommitOffsets(ctx, r.opts.Group, offsets); err == nil {
 		clear(r.taken)
 	}
@@ -354,7 +354,7 @@ func (r *Receiver) Lags() map[string]int64 {
 
 // Close commits offsets and ends the receiver.
 func (r *Receiver) Close(ctx context.Context) {
-	r.saved = time.Time{}
-	r.save(ctx)
+	r.committed = time.Time{}
+	r.commitOffsets(ctx)
 	r.stop()
 }
