@@ -86,7 +86,7 @@ func (b *bridged) says(line string, wants ...string) {
 // metrics returns the metrics of the bridge.
 func (b *bridged) metrics() string {
 	b.Helper()
-	r, err := http.Get("http://" + b.env["HTTP_ADDRESS"] + "/metrics") //nolint:noctx // a test
+	r, err := http.Get("http://" + b.env["HTTP_ADDRESS"] + "/metrics")
 	if err != nil {
 		return err.Error()
 	}
@@ -120,7 +120,7 @@ func TestBridgeToKafka(t *testing.T) {
 	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("flunq.default.events"), kgo.UnknownTopicRetries(-1),
-		kgo.DialTLSConfig(certified.Client().Transport.(*http.Transport).TLSClientConfig), //nolint:forcetypeassert // it is one
+		kgo.DialTLSConfig(certified.Client().Transport.(*http.Transport).TLSClientConfig),
 		kgo.SASL(scram.Auth{User: "anna", Pass: "s3cret"}.AsSha256Mechanism()), kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(time.Second),
 	)
 	if err != nil {

@@ -311,7 +311,7 @@ func TestCanaries(t *testing.T) {
 		t.Errorf("health: code %d, %q %q", code, stdout, stderr)
 	}
 	for _, path := range []string{"/metrics", "/health", "/readyz", "/api/health/worker"} {
-		resp, err := http.Get(page + path) //nolint:noctx // a test
+		resp, err := http.Get(page + path)
 		if err != nil {
 			t.Fatal(err)
 		}

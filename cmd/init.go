@@ -174,12 +174,12 @@ func (s *starter) check(folder string, files []starterFile) error {
 
 func write(folder string, files []starterFile) error {
 	if folder != "" {
-		if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec,mnd // sources, which a container or a colleague reads
+		if err := os.MkdirAll(folder, 0o755); err != nil { // sources, which a container or a colleague reads
 			return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(folder, err))
 		}
 	}
 	for _, f := range files {
-		if err := os.WriteFile(folder+f.name, f.text, 0o644); err != nil { //nolint:gosec,mnd // likewise
+		if err := os.WriteFile(folder+f.name, f.text, 0o644); err != nil {
 			return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(folder+f.name, err))
 		}
 	}

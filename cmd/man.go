@@ -41,10 +41,10 @@ func writeManual(sh *cli.Shell, root *cobra.Command, folder string) error {
 	add(root)
 	for file, text := range pages {
 		path := filepath.Join(folder, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec,mnd // manuals are for everyone
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // manuals are for everyone
 			return cli.Fail(cli.ExitMisuse, err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec,mnd // likewise
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return cli.Fail(cli.ExitMisuse, err)
 		}
 	}

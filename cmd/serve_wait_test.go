@@ -48,7 +48,7 @@ func TestServeWaitsForRedis(t *testing.T) {
 		t.Errorf("it says %q", lines.Text())
 	}
 	go io.Copy(io.Discard, logs)
-	alive, err := http.Get("http://" + entry.HTTP + "/healthz") //nolint:noctx // a test
+	alive, err := http.Get("http://" + entry.HTTP + "/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}

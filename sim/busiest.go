@@ -35,7 +35,7 @@ func Busiest(ctx context.Context, st *store.Store, def *dsl.Definition, tenant, 
 	for _, n := range counts {
 		highest = max(highest, n)
 	}
-	if highest < 2 { //nolint:mnd // a task that starts once does not loop
+	if highest < 2 { // a task that starts once does not loop
 		return "", nil
 	}
 	var names []string

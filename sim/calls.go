@@ -144,7 +144,7 @@ func (env *environment) delayCall(req *http.Request) error {
 	if s.process.dead {
 		return errCrashed
 	}
-	return req.Context().Err() //nolint:wrapcheck // the transport's own error
+	return req.Context().Err()
 }
 
 // callRank returns the rank of a delayed call: lower ranks go first. It is 0 for a call

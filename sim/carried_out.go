@@ -102,7 +102,7 @@ func (r *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		r.env.recordCarriedOut(r.env.originOf(req), req, resp.StatusCode)
 	}
-	return resp, err //nolint:wrapcheck // the transport's own error
+	return resp, err
 }
 
 // kept returns the state that mocks keep for a root execution at the end, or for "" the

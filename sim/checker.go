@@ -87,7 +87,7 @@ func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history
 // must behave like the state itself.
 func (chk *checker) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
 	state := decide.New()
-	cut := int(Draw(chk.cfg.Seed, "snapshot "+id, 0) % uint64(len(history)+1)) //nolint:gosec // at most the length
+	cut := int(Draw(chk.cfg.Seed, "snapshot "+id, 0) % uint64(len(history)+1)) // at most the length
 	if err := state.Replay(env, history[:cut]); err != nil {
 		return nil, err
 	}

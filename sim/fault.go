@@ -272,7 +272,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	if f.Amount > 0 {
 		w.Amount = f.Amount.String()
 	}
-	return json.Marshal(w) //nolint:wrapcheck // strings and a number
+	return json.Marshal(w)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
@@ -304,7 +304,7 @@ type writtenAct struct {
 
 // MarshalJSON writes the duration in Go's notation.
 func (a Act) MarshalJSON() ([]byte, error) {
-	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()}) //nolint:wrapcheck // strings
+	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
@@ -326,7 +326,7 @@ func ReadStrictly(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return err //nolint:wrapcheck // the caller says what was read
+		return err
 	}
 	if dec.More() {
 		return errors.New("more than one JSON value")

@@ -129,7 +129,7 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 		got.ready, s.answerAt = s.answerAt, time.Time{}
 	}
 	if err := req.Context().Err(); err != nil { // the caller gave up, so there is no answer to remember
-		return got, err //nolint:wrapcheck // the transport's own error
+		return got, err
 	}
 	if errors.Is(got.err, ErrStopped) || errors.Is(got.err, errCrashed) {
 		return got, errCrashed
@@ -152,7 +152,7 @@ func (f *faultyCalls) unsent(req *http.Request) error {
 	if s := f.env.current; s != nil && s.process.dead {
 		return errCrashed // the code of a dead process runs to its end, but nothing leaves it
 	}
-	return req.Context().Err() //nolint:wrapcheck // the transport's own error
+	return req.Context().Err()
 }
 
 // read reads a response with its whole body.

@@ -234,7 +234,7 @@ func (sched *scheduler) wakeSiblings(by *service) {
 	}
 	unread, _ := sched.open(by.consumerGroup, by.consumer)
 	for _, s := range by.consumerGroup.services {
-		if unread < 2 { //nolint:mnd // it keeps one for itself
+		if unread < 2 { // it keeps one for itself
 			return
 		}
 		if s != by && s.process == by.process && s.parked {

@@ -326,19 +326,19 @@ const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
 func (ops *operations) changeTimer(ctx context.Context, what ActKind, id string) error {
-	all, _, err := timers.New(ops.engine.Store).List(ctx, timers.Filter{Tenant: ops.tenantOf(id), Execution: ops.idOf(id)}, "", 100) //nolint:mnd // more than there are
+	all, _, err := timers.New(ops.engine.Store).List(ctx, timers.Filter{Tenant: ops.tenantOf(id), Execution: ops.idOf(id)}, "", 100) // more than there are
 	all = slices.DeleteFunc(all, func(p timers.Pending) bool { return p.Kind == event.DeliveryTimer })
 	if err != nil || len(all) == 0 {
 		return err
 	}
 	o := &ops.operators
-	n := Draw(ops.cfg.Seed, "operated on", uint64(o.acts)) //nolint:gosec // there are few
+	n := Draw(ops.cfg.Seed, "operated on", uint64(o.acts))
 	p := all[n%uint64(len(all))]
 	done, typ := false, event.Type("")
 	switch what {
 	case Move:
 		left := max(p.Due.Due().Sub(ops.clock.now), 0)
-		to := ops.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
+		to := ops.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) // never negative
 		typ = event.TimerScheduled
 		_, done, err = timers.New(ops.engine.Store).Move(ctx, p, to, operatorName)
 	case Fire:

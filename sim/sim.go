@@ -258,7 +258,7 @@ func (cfg Config) serviceCount(kind string) int {
 // but in one simulation out of "every" a number from 1 to most.
 func (cfg Config) chunkSize(what string, every, most uint64) int {
 	if n := Choice(cfg.Seed, what); n%every == 1 {
-		return int(n/every%most) + 1 //nolint:gosec // most is small
+		return int(n/every%most) + 1
 	}
 	return 0
 }

@@ -50,13 +50,13 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	}
 	if cfg.Plan != nil {
 		sim.memory.Waited, sim.memory.Cluster = cfg.Waits > 0, cfg.Cluster
-		sim.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
+		sim.memory.Page = cfg.chunkSize("pages", 4, 3) // Redis decides this in production
 		sim.watch()
 	}
 	sim.connect()
 	if cfg.Bug != nil {
 		sim.memory.Tamper = cfg.Bug.Script
-	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // in one simulation of eight Redis knows no script yet
+	} else if Choice(cfg.Seed, "new redis")%8 != 0 { // in one simulation of eight Redis knows no script yet
 		known, err := engineScripts()
 		if err != nil {
 			return nil, err

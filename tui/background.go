@@ -77,7 +77,7 @@ func (l *listener) Read(p []byte) (int, error) {
 	}
 	n, err := l.File.Read(p[len(l.partial):])
 	if n <= 0 {
-		return n, err //nolint:wrapcheck // the reader's own error
+		return n, err
 	}
 	copy(p, l.partial)
 	n += len(l.partial)
@@ -86,7 +86,7 @@ func (l *listener) Read(p []byte) (int, error) {
 	if b, ok := backgroundOf(colour); ok {
 		l.answered(b)
 	}
-	return copy(p, text), err //nolint:wrapcheck // the reader's own error
+	return copy(p, text), err
 }
 
 func (l *listener) release() []byte {

@@ -353,14 +353,14 @@ func joined(all []Data) string {
 	var b bytes.Buffer
 	for i, d := range all {
 		b.WriteByte("{,"[min(i, 1)])
-		name, _ := json.Marshal(d.Name) //nolint:errchkjson // a string
+		name, _ := json.Marshal(d.Name)
 		b.Write(name)
 		b.WriteByte(':')
 		if json.Valid([]byte(d.Text)) {
 			b.WriteString(d.Text)
 			continue
 		}
-		text, _ := json.Marshal(d.Text) //nolint:errchkjson // a string
+		text, _ := json.Marshal(d.Text)
 		b.Write(text)
 	}
 	b.WriteByte('}')

@@ -81,7 +81,7 @@ func newModel(source Source, options Options) *model {
 		options.Every = d.Every
 	}
 	if options.Zone == nil {
-		options.Zone = time.Local //nolint:gosmopolitan // users may want to see their own time zone
+		options.Zone = time.Local
 	}
 	m := &model{observer: observer{source: source, options: options, zone: options.Zone}, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
 	if options.UTC {

@@ -412,7 +412,7 @@ func BenchmarkView(b *testing.B) {
 }
 
 // Log output of the process does not reach the terminal; it appears in the last line.
-func TestLogged(t *testing.T) { //nolint:paralleltest // there is one log
+func TestLogged(t *testing.T) {
 	lines, before := make(chan string, 1), log.Writer()
 	restore := divertLog(func(line string) { lines <- line })
 	log.Print("Unsolicited response received on idle HTTP channel")

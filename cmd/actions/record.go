@@ -86,18 +86,18 @@ func further(ctx context.Context, st *store.Store, x store.Execution, seen map[s
 // definition returns the definition that an execution runs; nil if it is unknown or unreadable.
 func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.Definition, error) {
 	if x.Definition == "" {
-		return nil, nil //nolint:nilnil // it is unknown
+		return nil, nil // it is unknown
 	}
 	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // it is unknown
+		return nil, nil // it is unknown
 	}
 	if err != nil {
 		return nil, err
 	}
 	def, _, err := dsl.Parse(x.Workflow, []byte(text))
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // written by another version of flunq
+		return nil, nil //nolint:nilerr // written by another version of flunq
 	}
 	return def, nil
 }
@@ -105,7 +105,7 @@ func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.D
 // Problem returns the error that ended an execution, nil if there is none.
 func Problem(x store.Execution) (*event.Problem, error) {
 	if len(x.Error) == 0 {
-		return nil, nil //nolint:nilnil // no error
+		return nil, nil // no error
 	}
 	p := new(event.Problem)
 	if err := json.Unmarshal(x.Error, p); err != nil {

@@ -88,5 +88,5 @@ func call(ctx context.Context, client *http.Client, url string) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, err = io.Copy(io.Discard, res.Body)
-	return err //nolint:wrapcheck // only counted
+	return err
 }

@@ -195,7 +195,7 @@ func (l limits) rawNamed(ctx context.Context, key string, due []redis.Z, from in
 		pipe.ZRem(ctx, key, entry.Member)
 	}
 	_, err := pipe.Exec(ctx)
-	return err //nolint:wrapcheck // the caller adds the context
+	return err
 }
 
 // clockOffset returns Redis' clock minus that of this machine, by the fastest of several

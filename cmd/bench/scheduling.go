@@ -97,7 +97,7 @@ const (
 // scheduledID returns the id of an event.
 func scheduledID(i int) string {
 	// The first digits differ most, as in random ids.
-	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i) //nolint:gosec,mnd // a hash
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i) // a hash
 }
 
 // schedule stores n events.

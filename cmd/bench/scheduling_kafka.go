@@ -109,5 +109,5 @@ func produce(ctx context.Context, client *kgo.Client, events []rawEvent) error {
 			records[i].Headers = append(records[i].Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
 		}
 	}
-	return client.ProduceSync(ctx, records...).FirstErr() //nolint:wrapcheck // the caller adds the context
+	return client.ProduceSync(ctx, records...).FirstErr()
 }

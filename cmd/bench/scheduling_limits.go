@@ -109,7 +109,7 @@ func (l limits) rawLoop(ctx context.Context, keys []string, publish func(context
 	for {
 		reply, err := rawClaimScript.Run(ctx, l.rdb, keys, opts.Batch, opts.Retry.Lease.Milliseconds()).Slice()
 		if err != nil {
-			return err //nolint:wrapcheck // the caller adds the context
+			return err
 		}
 		list := wire.List(reply)
 		ids, records := list.List(1), list.List(2)
@@ -133,7 +133,7 @@ func (l limits) rawLoop(ctx context.Context, keys []string, publish func(context
 			return err
 		}
 		if err := rawFinishScript.Run(ctx, l.rdb, keys[1:], append([]any{expiry}, ids...)...).Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return err //nolint:wrapcheck // the caller adds the context
+			return err
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (l limits) rawAppend(ctx context.Context, events []rawEvent) error {
 		}})
 	}
 	_, err := pipe.Exec(ctx)
-	return err //nolint:wrapcheck // the caller adds the context
+	return err
 }
 
 // rawServices runs the loops instead of services.

@@ -139,5 +139,5 @@ func freePort(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = l.Close() }()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err //nolint:wrapcheck // Go's own error
+	return port, err
 }

@@ -119,7 +119,6 @@ func (s *scenarioRun) processes(ctx context.Context, d servicesRequest) (*servic
 		return errors.Join(errs...)
 	})
 	for range s.opts.Processes {
-		//nolint:gosec // this program itself
 		command := exec.CommandContext(context.WithoutCancel(ctx), s.opts.Command[0], s.opts.Command[1:]...)
 		command.Stderr = os.Stderr
 		detach(command)

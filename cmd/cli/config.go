@@ -91,7 +91,7 @@ func EditableConfig(sh *Shell) (*configFile, error) {
 func configRoot(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
-		return &yaml.Node{}, err //nolint:wrapcheck // the callers say of which file
+		return &yaml.Node{}, err
 	}
 	return doc.Content[0], nil
 }

@@ -69,7 +69,7 @@ func DefaultSettings() Settings {
 		Workers: max(4, runtime.NumCPU()), Executors: d.Executors, Timers: d.Timers,
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
-		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
+		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, // MiB
 		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		HTTP: DefaultHTTP, LogFormat: "json", StreamType: InRedis, Bridge: defaultBridge(), Scheduler: defaultScheduler(),
@@ -82,8 +82,8 @@ func (s Settings) Engine(opts engine.Options) engine.Options {
 	opts.ExtraExecutors = max(s.Calls-s.Executors, 0)
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
-	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
-	opts.Answers = call.NewMemory(s.Answers << 20)                                                      //nolint:mnd // MiB
+	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) // MiB
+	opts.Answers = call.NewMemory(s.Answers << 20)                                                      // MiB
 	opts.Descendants, opts.Open, opts.RedisPercent = s.Descendants, s.Open, s.RedisPercent
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	opts.Sweep, opts.Observations = s.SweepEvery, s.Observations

@@ -68,7 +68,7 @@ type screen struct{ io.Writer }
 func (s screen) Write(p []byte) (int, error) {
 	obeyed := func(r rune) bool { return r > 0x7f && excerpt.Controls(r) }
 	if !bytes.ContainsFunc(p, obeyed) {
-		return s.Writer.Write(p) //nolint:wrapcheck // the terminal's own error
+		return s.Writer.Write(p)
 	}
 	var out []byte
 	for _, r := range string(p) {
@@ -79,7 +79,7 @@ func (s screen) Write(p []byte) (int, error) {
 		}
 	}
 	_, err := s.Writer.Write(out)
-	return len(p), err //nolint:wrapcheck // likewise
+	return len(p), err
 }
 
 // Shell is what all commands share: the streams and the flags of the root.

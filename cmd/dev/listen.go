@@ -65,7 +65,7 @@ func (c *client) Read(p []byte) (int, error) {
 	}
 	n, err := c.in.Read(p[:min(len(p), c.text)])
 	c.text -= n
-	return n, err //nolint:wrapcheck // the connection's own error
+	return n, err
 }
 
 // next reads and checks the line with the length of a command or of an argument.
@@ -75,7 +75,7 @@ func (c *client) next() error {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return protocolError("the line is too long")
 	case err != nil:
-		return err //nolint:wrapcheck // the connection's own error
+		return err
 	case len(line) < 2 || line[len(line)-2] != '\r':
 		return protocolError("the line does not end with \\r\\n")
 	}

@@ -93,7 +93,7 @@ func (d *doctor) checkNATS(ctx context.Context) {
 		return
 	}
 	text := fmt.Sprintf("stream %s has %s; %s not yet taken in (NATS_LISTEN)", server.Stream,
-		history.Count(int64(state.Messages), "message"), history.Number(int64(state.Lag))) //nolint:gosec // fewer than 2^63
+		history.Count(int64(state.Messages), "message"), history.Number(int64(state.Lag))) // fewer than 2^63
 	if state.Unlimited {
 		d.report(check, isDoubtful, text+"; it grows without a limit", "nats stream edit "+server.Stream+" --max-age 7d")
 		return

@@ -35,7 +35,7 @@ Different times, ids and durations are ignored. Either argument may be a recordi
   flunq diff order-7.jsonl order-7 -o json | jq '.tasks[0]'`,
 		GroupID: cli.GroupOperate,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 2 { //nolint:mnd // the two sides
+			if len(args) != 2 { // the two sides
 				return cli.Misusef("diff: want two executions, got %d%s", len(args), cli.SeeHelp(c))
 			}
 			return nil

@@ -66,7 +66,7 @@ duration_ms, request {method, uri, headers, body; or problem: why it is unknown}
   flunq logs order-7 /do/1 --follow`,
 		GroupID: cli.GroupOperate,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 2 { //nolint:mnd // the execution and the task
+			if len(args) > 2 { // the execution and the task
 				return cli.Misusef("logs: want an execution and a task, got %d arguments%s", len(args), cli.SeeHelp(c))
 			}
 			return cli.SomeArguments("execution")(c, args)

@@ -239,7 +239,7 @@ func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, given, time.Local); err == nil { //nolint:gosmopolitan // a day of the user
+		if at, err := time.ParseInLocation(layout, given, time.Local); err == nil {
 			return at.UTC(), nil
 		}
 	}

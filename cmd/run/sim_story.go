@@ -131,9 +131,9 @@ func abridged(lines []storyLine) []storyLine {
 
 func ordinal(n int) string {
 	switch n {
-	case 2: //nolint:mnd // second
+	case 2:
 		return "second"
-	case 3: //nolint:mnd // third
+	case 3:
 		return "third"
 	default:
 		return fmt.Sprintf("%dth", n)
@@ -264,7 +264,7 @@ func apart(o *search.Orders) time.Duration {
 			at = append(at, step.At)
 		}
 	}
-	if len(at) < 2 { //nolint:mnd // a pair
+	if len(at) < 2 { // a pair
 		return 0
 	}
 	return (at[1] - at[0]).Abs()

@@ -128,7 +128,7 @@ func ages(seconds int64) string {
 }
 
 func (*searcher) share(got *searched, o search.Outcome) string {
-	if len(got.Outcomes) < 2 { //nolint:mnd // all runs have the same outcome
+	if len(got.Outcomes) < 2 { // all runs have the same outcome
 		return ""
 	}
 	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
@@ -417,7 +417,7 @@ func times(n int) string {
 		return "not at all"
 	case 1:
 		return "once"
-	case 2: //nolint:mnd // twice
+	case 2:
 		return "twice"
 	default:
 		return history.Number(n) + " times"

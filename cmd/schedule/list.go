@@ -67,7 +67,7 @@ func (l *listing) flags(c *cobra.Command) *cobra.Command {
 
 // request builds the request from the flags.
 func (l *listing) request() (*schedulerpb.ListRequest, error) {
-	r := &schedulerpb.ListRequest{Topic: l.topic, Limit: int32(l.limit), Cursor: l.after, Payloads: l.payloads} //nolint:gosec // the flag checks it
+	r := &schedulerpb.ListRequest{Topic: l.topic, Limit: int32(l.limit), Cursor: l.after, Payloads: l.payloads}
 	if l.status == nil {
 		r.Status = schedulerpb.EventStatus_EVENT_STATUS_DEAD
 		return r, nil
@@ -79,7 +79,7 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 		return nil, cli.Misusef("--partition %d: want 0 or more", l.partition)
 	}
 	if l.partition >= 0 {
-		partition := int32(l.partition) //nolint:gosec // checked above
+		partition := int32(l.partition)
 		r.Partition = &partition
 	}
 	if l.due != "" && l.dueBefore != "" {

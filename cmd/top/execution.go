@@ -193,7 +193,7 @@ const maxDocuments = 50
 // of returns the document that an execution runs, nil if it is unknown.
 func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
 	if x.Definition == "" {
-		return nil, nil //nolint:nilnil // it is unknown
+		return nil, nil // it is unknown
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,7 +203,7 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	}
 	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // it is unknown
+		return nil, nil // it is unknown
 	}
 	if err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func (l Ledger) place(ctx context.Context, known partitioning, events []schedule
 	for n, cmd := range cmds {
 		switch {
 		case cmd.Err() == nil:
-			for at, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // the script returns nothing else
+			for at, reply := range cmd.Val().([]any) { //nolint:errcheck // the script returns nothing else
 				i := parts[n][at]
 				if out[i], err = placed(&events[i], reply); err != nil {
 					return nil, err

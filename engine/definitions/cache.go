@@ -35,7 +35,7 @@ func New(st *store.Store, opts decide.Options) *Cache {
 
 func parse(workflow string, text []byte) (*dsl.Definition, error) {
 	def, _, err := dsl.Parse(workflow, text)
-	return def, err //nolint:wrapcheck // the caller adds the workflow
+	return def, err
 }
 
 // Redact replaces the secrets in text by asterisks.

@@ -124,7 +124,7 @@ func (c *Codec) Decode(fields []string) (event.Event, error) {
 func (c *Codec) Attributes(fields []string) (event.Event, error) {
 	e, err := event.FromFields(fields)
 	c.sealer.unsealEvent(&e)
-	return e, err //nolint:wrapcheck // it says which attribute
+	return e, err
 }
 
 // AnyEvent reads the event of an entry, even if some other program has written it as JSON in a

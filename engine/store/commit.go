@@ -299,7 +299,7 @@ func (b *commitBatch) publish(c *Commit) {
 			continue
 		}
 		from = n + 1
-		b.args = append(b.args, "history", from, 2*len(e.Ext)) //nolint:mnd // name and value
+		b.args = append(b.args, "history", from, 2*len(e.Ext)) // name and value
 		for _, name := range slices.Sorted(maps.Keys(e.Ext)) {
 			b.args = append(b.args, name, b.store.sealer.text(e.Ext[name]))
 		}
@@ -408,7 +408,7 @@ func (s *Store) WriteEvenIfFull(ctx context.Context, command, key string, args .
 	if redis.IsOOMError(err) {
 		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, append([]any{command}, args...)...).Err()
 	}
-	return err //nolint:wrapcheck // the caller says what it was for
+	return err
 }
 
 // isCommand reports whether events of a type are operators' commands.

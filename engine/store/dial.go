@@ -65,7 +65,7 @@ func check(ctx context.Context, rdb wire.Redis) error {
 		if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
 			return errNoCluster
 		}
-		return err //nolint:wrapcheck // Dial adds the address
+		return err
 	}
 	pipe := rdb.Pipeline()
 	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "cluster")
@@ -76,7 +76,7 @@ func check(ctx context.Context, rdb wire.Redis) error {
 	case ping.Err() == nil && info.Err() != nil:
 		return nil //nolint:nilerr // not every user may ask for this information
 	default:
-		return err //nolint:wrapcheck // Dial adds the address
+		return err
 	}
 }
 
@@ -86,7 +86,7 @@ func CheckAddress(address string) error {
 	if err != nil {
 		return err
 	}
-	return rdb.Close() //nolint:wrapcheck // nothing was opened
+	return rdb.Close()
 }
 
 func client(address string) (wire.Redis, error) {

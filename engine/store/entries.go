@@ -68,7 +68,7 @@ func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, e
 	}
 	reply, err := cmd.Slice()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err //nolint:wrapcheck // the caller adds what it was for
+		return nil, err
 	}
 	out := make([]Entry, 0, len(reply))
 	for _, item := range reply {

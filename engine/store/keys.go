@@ -264,7 +264,7 @@ func (k *TenantKeys) execution(id string) (execution, history string) {
 
 // Tombstone is the field of an execution that marks a timer as cancelled before it was set.
 func Tombstone(t event.Timer) string {
-	out := append(append(append(make([]byte, 0, 128), "gone:"...), t.TaskID...), ' ') //nolint:mnd // room for most
+	out := append(append(append(make([]byte, 0, 128), "gone:"...), t.TaskID...), ' ') // room for most
 	out = append(append(append(append(out, t.Kind...), ' '), t.Key...), ' ')
 	return string(strconv.AppendInt(out, t.FireAt.UnixNano(), 10))
 }

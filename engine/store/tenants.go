@@ -110,7 +110,7 @@ func (s *Store) Members(ctx context.Context, key string) (all []string, err erro
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var page []string
 		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
-			return nil, err //nolint:wrapcheck // the caller adds what it was for
+			return nil, err
 		}
 		all = append(all, page...)
 	}
@@ -157,7 +157,7 @@ func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do
 			var keys []string
 			var err error
 			if keys, cursor, err = master.ScanType(ctx, cursor, pattern, ScanCount, kind).Result(); err != nil {
-				return err //nolint:wrapcheck // the caller adds what it was for
+				return err
 			}
 			if err := do(keys); err != nil {
 				return err

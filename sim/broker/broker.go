@@ -108,7 +108,7 @@ func (b *Broker) Put(m schedule.Message) schedule.Message {
 func (b *Broker) put(m schedule.Message) schedule.Message {
 	topic := b.topics[m.Topic]
 	n := schedule.Partition(string(m.Key), len(topic))
-	m.Partition, m.Offset = int32(n), int64(len(topic[n])) //nolint:gosec // few partitions
+	m.Partition, m.Offset = int32(n), int64(len(topic[n]))
 	m.Key, m.Value, m.Headers = slices.Clone(m.Key), slices.Clone(m.Value), slices.Clone(m.Headers)
 	topic[n] = append(topic[n], m)
 	return m

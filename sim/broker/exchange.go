@@ -40,8 +40,8 @@ func (b *Exchange) Put(m cloudevents.Message) error {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(m.Key)
-	n := int(h.Sum32() % uint32(len(topic)))                                         //nolint:gosec // few partitions
-	m.Partition, m.Offset, m.Log = int32(n), int64(len(topic[n])), "log-of-"+m.Topic //nolint:gosec // few partitions
+	n := int(h.Sum32() % uint32(len(topic)))
+	m.Partition, m.Offset, m.Log = int32(n), int64(len(topic[n])), "log-of-"+m.Topic
 	topic[n] = append(topic[n], m)
 	return nil
 }
@@ -93,7 +93,7 @@ func (c *Client) Fetch(_ context.Context, topics []string, after func(string) (c
 	for _, topic := range topics {
 		c.topics[topic] = true
 		for n, messages := range c.broker.topics[topic] {
-			name := cloudevents.PartitionName(topic, int32(n)) //nolint:gosec // few partitions
+			name := cloudevents.PartitionName(topic, int32(n))
 			if !known[topic] {
 				c.next[name] = 0
 				if p, ok := after(name); ok {

@@ -22,7 +22,7 @@ type outstanding[T, R any] struct {
 func InOrder[T, R any](ctx context.Context, parallel int, all iter.Seq[T], run func(context.Context, T) (R, error), take func(R) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	work := make(chan *outstanding[T, R])
-	order := make(chan *outstanding[T, R], 4*parallel) //nolint:mnd // large enough that no core waits for a slow run
+	order := make(chan *outstanding[T, R], 4*parallel) // large enough that no core waits for a slow run
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -84,7 +84,7 @@ func Fewer[T any](list []T, fails func([]T) bool) []T {
 			rest := slices.Concat(list[:from], list[min(from+size, len(list)):])
 			if len(rest) < len(list) && fails(rest) {
 				list, reduced = rest, true
-				parts = max(parts-1, 2) //nolint:mnd // at least halves
+				parts = max(parts-1, 2) // at least halves
 				break
 			}
 		}
@@ -94,7 +94,7 @@ func Fewer[T any](list []T, fails func([]T) bool) []T {
 		if parts >= len(list) {
 			break
 		}
-		parts = min(parts*2, len(list)) //nolint:mnd // finer
+		parts = min(parts*2, len(list))
 	}
 	return list
 }

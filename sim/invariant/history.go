@@ -484,7 +484,7 @@ func RetryDelay(r *dsl.RetryPolicy, n int, at time.Time) (from, to time.Duration
 	case "linear":
 		delay *= time.Duration(n)
 	case "exponential":
-		delay = time.Duration(float64(delay) * math.Pow(2, float64(n-1))) //nolint:mnd // doubles each time
+		delay = time.Duration(float64(delay) * math.Pow(2, float64(n-1))) // doubles each time
 	}
 	from, to = jitterOf(r)
 	return delay + from, delay + to, true
@@ -498,7 +498,7 @@ func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 	from, _ = LiteralDuration(r.JitterFrom)
 	to, ok := LiteralDuration(r.JitterTo)
 	if !ok {
-		return 0, math.MaxInt64 / 2 //nolint:mnd // unbounded, but cannot overflow
+		return 0, math.MaxInt64 / 2 // unbounded, but cannot overflow
 	}
 	return from, to
 }

@@ -91,7 +91,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.end(call, took, err)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is the transport's error
+		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	r.read(call, resp, body)

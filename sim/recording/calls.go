@@ -71,7 +71,7 @@ func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		line.Error = c.rec.redactor.Redact(err.Error())
 	}
 	c.rec.line(line)
-	return resp, err //nolint:wrapcheck // the transport's own error
+	return resp, err
 }
 
 // recordedOf reads a response and makes its body readable again.

@@ -32,7 +32,7 @@ func retriesIn(t *sim.Trial) []retried {
 			counts[d]++
 		}
 	}
-	maps.DeleteFunc(counts, func(_ sim.Action, n int) bool { return n < 2 }) //nolint:mnd // it was made again
+	maps.DeleteFunc(counts, func(_ sim.Action, n int) bool { return n < 2 }) // it was made again
 	if len(counts) == 0 {
 		return nil
 	}

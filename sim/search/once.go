@@ -96,7 +96,7 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 			if end.Error == nil {
 				return nil, nil
 			}
-			return canonical.Decode(event.Encode(end.Error)) //nolint:wrapcheck // it was just encoded
+			return canonical.Decode(event.Encode(end.Error))
 		default:
 			return nil, errors.New("no variable $" + name)
 		}
@@ -129,7 +129,7 @@ func keptBy(t *sim.Trial, end sim.End) (any, error) {
 		all = map[string]any{}
 	}
 	maps.Copy(all, end.Kept)
-	return canonical.Decode(event.Encode(all)) //nolint:wrapcheck // it was just encoded
+	return canonical.Decode(event.Encode(all))
 }
 
 // ExpectVariable reports whether an expectation can use a variable of this name.

@@ -80,7 +80,7 @@ func (o *Orders) Branches() (first, second *dsl.Task) {
 			marked = append(marked, branchOf(o.Fork, s.Run))
 		}
 	}
-	if len(marked) < 2 { //nolint:mnd // a pair
+	if len(marked) < 2 { // a pair
 		return nil, nil
 	}
 	return marked[0], marked[1]

@@ -266,7 +266,7 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 		at := read{root, c.URL}
 		_, shared := t.Shared[c.URL]
 		switch other := since[at]; {
-		case !shared || c.Status >= 300: //nolint:mnd // it changed nothing
+		case !shared || c.Status >= 300: // it changed nothing
 		case c.Safe():
 			since[at] = nil
 		default:

@@ -191,7 +191,7 @@ func (p *pattern) keysOf(end sim.End) keys {
 
 // rawOf returns everything that the keys of an end depend on.
 func rawOf(end sim.End) []byte {
-	raw := make([]byte, 0, 512) //nolint:mnd // a usual size
+	raw := make([]byte, 0, 512)
 	add := func(text string) { raw = append(append(raw, text...), 0) }
 	add(end.ID)
 	add(string(end.Status))

@@ -72,7 +72,7 @@ func (sc Scenario) reduced(remote bool) Scenario {
 // same ids. It adds an execution if there is only one.
 func (p *planner) withSecondTenant(sc Scenario, wanted, twins bool) Scenario {
 	if wanted && p.allowsSecondTenant() {
-		sc.Tenants, sc.Executions, sc.Twins = 2, max(sc.Executions, 2), twins //nolint:mnd // one execution per tenant
+		sc.Tenants, sc.Executions, sc.Twins = 2, max(sc.Executions, 2), twins // one execution per tenant
 	}
 	return sc
 }
@@ -201,13 +201,13 @@ func (p *planner) operated(sc Scenario) Scenario {
 		return sc
 	}
 	n := sim.Choice(sc.Seed, "deals")
-	if n%2 == 0 { //nolint:mnd // one half
+	if n%2 == 0 {
 		sc.random = nil
 	}
 	n >>= 8
-	switch way := n % 3; { //nolint:mnd // thirds
+	switch way := n % 3; {
 	case way == 0 && p.baseline.begun > 0:
-		sc.Poison, sc.Waits, sc.random = 1+(n>>8)%p.baseline.begun, 0, p.besidePoison(n>>40) //nolint:mnd // other bits
+		sc.Poison, sc.Waits, sc.random = 1+(n>>8)%p.baseline.begun, 0, p.besidePoison(n>>40)
 		return sc
 	case way == 1 && len(p.calls) > 0:
 		sc.Slow = true
@@ -225,7 +225,7 @@ func (p *planner) operated(sc Scenario) Scenario {
 // runs, since the crash of a process counts for every message that it is handling.
 func (p *planner) besidePoison(n uint64) []sim.FaultKind {
 	kinds := []sim.FaultKind{sim.DropRequest, sim.DropReply, sim.Delay}
-	switch n % 4 { //nolint:mnd // one of four ways
+	switch n % 4 {
 	case 0:
 		kinds = kinds[:2]
 	case 1:
@@ -241,31 +241,31 @@ func (p *planner) acts(seed uint64) []sim.Act {
 	at := func(i uint64) time.Duration {
 		n := sim.Draw(seed, "act", i)
 		span := p.baseline.lasts + time.Second
-		if n%4 == 0 { //nolint:mnd // some come immediately
+		if n%4 == 0 { // some come immediately
 			span = time.Second
 		}
-		return time.Duration(n>>8) % span //nolint:gosec // n>>8 is less than 2^56
+		return time.Duration(n>>8) % span // n>>8 is less than 2^56
 	}
 	of := p.baseline.executions[sim.Choice(seed, "acted upon")%uint64(len(p.baseline.executions))]
 	if sim.Choice(seed, "acted upon first")%2 == 0 {
 		of = p.baseline.executions[0]
 	}
 	n := sim.Choice(seed, "act")
-	if n>>60%2 == 0 { //nolint:mnd // one half is about timers and documents
+	if n>>60%2 == 0 { // one half is about timers and documents
 		var acts []sim.Act
 		kinds := []sim.ActKind{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
-		for i := range 1 + n%4 { //nolint:mnd // one to four
+		for i := range 1 + n%4 {
 			acts = append(acts, sim.Act{What: kinds[(n>>(8*i+8))%uint64(len(kinds))], Execution: of, After: at(2 + i)})
 		}
 		return acts
 	}
 	acts := []sim.Act{{What: sim.Suspend, Execution: of, After: at(0)}, {What: sim.Resume, Execution: of, After: at(0) + at(1)}}
-	switch n % 4 { //nolint:mnd // one of four ways
+	switch n % 4 {
 	case 0:
 		acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at(0)}}
 	case 1:
 		kinds := []sim.ActKind{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
-		for i := range uint64(3) { //nolint:mnd // some more
+		for i := range uint64(3) {
 			acts = append(acts, sim.Act{What: kinds[(n>>(8*i+8))%uint64(len(kinds))], Execution: of, After: at(2 + i)})
 		}
 	}

@@ -101,7 +101,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 		h.report.PossibleSingles = h.plan.singleCount()
 		h.report.SinglesOf = min(h.report.PossibleSingles, s.Singles)
 	}
-	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are fewer
+	h.report.SeedsOf = int(s.Last - s.First + 1)
 	if err == nil && !h.results.over(ctx) && len(s.Kinds) > 0 {
 		err = h.each(ctx, PhaseSingles, h.report.SinglesOf, h.plan.withCompanions(h.plan.singles()))
 	}

@@ -238,7 +238,7 @@ func (s *searchState) busiest(t *sim.Trial) string {
 			}
 		}
 	}
-	if counts[most] < 2 { //nolint:mnd // nothing was repeated
+	if counts[most] < 2 { // nothing was repeated
 		return ""
 	}
 	task := s.Config.Definition.Task(most)

@@ -216,7 +216,7 @@ func messageCompanion(name string, seed uint64) *Companion {
 			return ""
 		})
 	case damagedName:
-		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed) //nolint:gosec // 0 or 1
+		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed) // 0 or 1
 		return variation(name, cfg, func(t *sim.Trial) string { return cmp.Or(completed(t), unlike(t, "x-2", everyMessageEnd)) })
 	case suspendedName:
 		cfg.Remote = seed/2%2 == 1
@@ -255,7 +255,7 @@ func timersChanged(seed uint64) *Companion {
 	kinds := []sim.ActKind{sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Restore, sim.CancelTimer, sim.Suspend, sim.Migrate, sim.Move, sim.Cancel}
 	for i := range uint64(4) {
 		n := sim.Draw(seed, "changes", i)
-		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // the offset is never negative
+		after := time.Duration((n>>16)%uint64(12*day)) + time.Second // the offset is never negative
 		cfg.Acts = append(cfg.Acts, sim.Act{What: kinds[(seed+3*i)%uint64(len(kinds))], Execution: []string{"x", "x", "x.1"}[n%3], After: after})
 	}
 	if seed%2 == 0 {
@@ -276,14 +276,14 @@ func timersChanged(seed uint64) *Companion {
 func timersRefused(seed uint64) *Companion {
 	cfg := varied(manyTimers, seed)
 	cfg.Plan = &sim.Plan{Kinds: []sim.FaultKind{sim.Clock}, Rate: 8, Most: 8}
-	refusals := 1 + int(seed%2) //nolint:gosec // 0 or 1
-	dead := seed%3 == 2         //nolint:mnd // one in three
+	refusals := 1 + int(seed%2) // 0 or 1
+	dead := seed%3 == 2         // one in three
 	want := `completed {"n":1}`
 	if dead {
 		cfg.Plan, refusals, want = &sim.Plan{}, delivery.DefaultPolicy().Attempts, "faulted "
 	}
 	cfg.Scripted.Refuse = func(n uint64) int {
-		if n != seed%20 { //nolint:mnd // there are more requests
+		if n != seed%20 { // there are more requests
 			return 0
 		}
 		return refusals
@@ -305,9 +305,9 @@ func timersRefused(seed uint64) *Companion {
 // operators retry it.
 func changesOf(seed uint64, lasts time.Duration) (acts []sim.Act) {
 	kinds := []sim.ActKind{sim.Suspend, sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Resume, sim.Restore}
-	for i := range seed % 4 { //nolint:mnd // possibly none
+	for i := range seed % 4 { // possibly none
 		n := sim.Draw(seed, "changes", i)
-		acts = append(acts, sim.Act{What: kinds[(n>>8)%uint64(len(kinds))], Execution: "x", After: time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // the offset is never negative
+		acts = append(acts, sim.Act{What: kinds[(n>>8)%uint64(len(kinds))], Execution: "x", After: time.Duration((n >> 16) % uint64(lasts+time.Second))}) // the offset is never negative
 	}
 	return append(acts, sim.Act{What: sim.Retry, Execution: "x", After: lasts + time.Hour}, sim.Act{What: sim.Retry, Execution: "x", After: lasts + 2*time.Hour})
 }
@@ -317,9 +317,9 @@ func changesOf(seed uint64, lasts time.Duration) (acts []sim.Act) {
 func damages(seed uint64) (acts []sim.Act) {
 	lasts := []time.Duration{time.Minute, 100 * time.Millisecond, time.Hour, 500 * time.Millisecond}
 	for i, at := range []time.Duration{0, 5 * time.Hour, day, 12 * day} {
-		n := sim.Draw(seed, "damage", uint64(i)) //nolint:gosec // the index is small
+		n := sim.Draw(seed, "damage", uint64(i)) // the index is small
 		from := at - min(at, time.Duration(n%2)*time.Second)
-		acts = append(acts, sim.Act{What: sim.Damage, Execution: "x", After: from}, sim.Act{What: sim.Mend, Execution: "x", After: from + lasts[(seed+uint64(i))%4] + 2*time.Second}) //nolint:gosec // likewise
+		acts = append(acts, sim.Act{What: sim.Damage, Execution: "x", After: from}, sim.Act{What: sim.Mend, Execution: "x", After: from + lasts[(seed+uint64(i))%4] + 2*time.Second})
 	}
 	return acts
 }

@@ -149,7 +149,7 @@ func (r *Reservation) Fill(data *bytes.Buffer, body io.Reader) error {
 		body = &pacedReader{body: body, readers: &r.memory.readers}
 	}
 	_, err := data.ReadFrom(body)
-	return err //nolint:wrapcheck // the caller adds what it was for
+	return err
 }
 
 type pacedReader struct {

@@ -22,7 +22,7 @@ func (c *Client) guarded(req *http.Request) (res *http.Response, err error) {
 	case err != nil:
 		return nil, err
 	case attempt == nil:
-		return c.caller.Transport.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
+		return c.caller.Transport.RoundTrip(req)
 	}
 	defer func() {
 		if res == nil { // after a panic, nothing else has reported an outcome
@@ -32,7 +32,7 @@ func (c *Client) guarded(req *http.Request) (res *http.Response, err error) {
 	v := &verdict{client: c, request: req, attempt: attempt, private: c.run.Redact(host) != host}
 	if res, err = c.caller.Transport.RoundTrip(req); err != nil {
 		v.broken(err)
-		return nil, err //nolint:wrapcheck // likewise
+		return nil, err
 	}
 	v.answered(res)
 	return res, nil
@@ -89,13 +89,13 @@ func (b *verdictBody) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.verdict.broken(err)
 	}
-	return n, err //nolint:wrapcheck // it is the body's error
+	return n, err
 }
 
 // Close reports a success: the caller read as much as it wanted.
 func (b *verdictBody) Close() error {
 	b.verdict.attempt.Succeed()
-	return b.ReadCloser.Close() //nolint:wrapcheck // likewise
+	return b.ReadCloser.Close()
 }
 
 // retryAfter returns how long an answer asks callers to wait: a number of seconds, or a

@@ -60,7 +60,7 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	res, err := l.next.RoundTrip(req)
 	if err != nil || res.Body == nil {
-		return res, err //nolint:wrapcheck // it is the transport's error
+		return res, err
 	}
 	res.Body = &leaving{ReadCloser: res.Body, leave: sync.OnceFunc(leave)}
 	handedOver = true
@@ -115,5 +115,5 @@ type leaving struct {
 // Close ends the request.
 func (l *leaving) Close() error {
 	defer l.leave()
-	return l.ReadCloser.Close() //nolint:wrapcheck // it is the body's error
+	return l.ReadCloser.Close()
 }

@@ -32,5 +32,5 @@ type outward struct{ next http.RoundTripper }
 func (o outward) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Del(originHeader)
-	return o.next.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
+	return o.next.RoundTrip(req)
 }

@@ -179,10 +179,10 @@ type rawCodec struct{}
 
 func (rawCodec) Name() string { return "proto" }
 
-func (rawCodec) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil } //nolint:forcetypeassert // the test's own
+func (rawCodec) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
 
 func (rawCodec) Unmarshal(data []byte, v any) error {
-	*v.(*[]byte) = data //nolint:forcetypeassert // likewise
+	*v.(*[]byte) = data
 	return nil
 }
 

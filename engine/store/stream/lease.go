@@ -266,7 +266,7 @@ func (s Streams) forgetCrash(ctx context.Context, tenant, key, name string) erro
 	if err == nil && len(pending) == 0 {
 		err = s.rdb.HDel(ctx, key, name).Err()
 	}
-	return err //nolint:wrapcheck // forgetCrashes says what was being done
+	return err
 }
 
 // Retry postpones a message: after delay it is delivered again, as an event with the same id. It does

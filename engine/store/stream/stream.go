@@ -65,7 +65,7 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 
 func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.TenantKeys(tenant).Stream, &group, "0", "mkstream")
-	made.SetFirstKeyPos(2) //nolint:mnd // after "xgroup create"
+	made.SetFirstKeyPos(2) // after "xgroup create"
 	err := s.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil

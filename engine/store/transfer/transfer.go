@@ -158,7 +158,7 @@ func (m *Move) scan(ctx context.Context, key string, wanted func(redis.Z) bool) 
 		var page []string
 		var err error
 		if page, cursor, err = m.From.Redis().ZScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
-			return nil, err //nolint:wrapcheck // the caller adds what it was for
+			return nil, err
 		}
 		for i := 0; i+1 < len(page); i += 2 {
 			score, _ := strconv.ParseFloat(page[i+1], 64) // Redis writes numbers
@@ -168,7 +168,7 @@ func (m *Move) scan(ctx context.Context, key string, wanted func(redis.Z) bool) 
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b redis.Z) int {
-		return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(a.Member.(string), b.Member.(string))) //nolint:errcheck,forcetypeassert // they are texts
+		return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(a.Member.(string), b.Member.(string))) //nolint:errcheck // they are texts
 	}), nil
 }
 

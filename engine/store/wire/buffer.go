@@ -211,7 +211,7 @@ func (b *Buffer) skip(part *io.LimitedReader) (int64, error) {
 	n := int(part.N)
 	got, err := io.Copy(io.Discard, part)
 	if err != nil || int(got) != n {
-		return got, err //nolint:wrapcheck // the client says of what
+		return got, err
 	}
 	instead := strconv.Itoa(n-2) + " bytes were left out"
 	b.text = b.text[:bytes.LastIndexByte(b.text, '$')] // of its length

@@ -19,7 +19,7 @@ func (c *Client) Call(ctx context.Context, script *redis.Script, keys int, list 
 	}
 	names := make([]string, keys)
 	for i, key := range list[BeforeKeys : BeforeKeys+keys] {
-		names[i] = *key.(*string) //nolint:errcheck,forcetypeassert // so they are given
+		names[i] = *key.(*string) //nolint:errcheck // so they are given
 	}
 	return script.Eval(ctx, c, names, list[BeforeKeys+keys:]...)
 }

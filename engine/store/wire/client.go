@@ -166,7 +166,7 @@ func (t *Trip) Send(ctx context.Context) error {
 	defer t.client.pipelines.put(pipe)
 	_ = pipe.BatchProcess(ctx, t.cmds...) // Exec returns the error
 	_, err := pipe.Exec(ctx)
-	return err //nolint:wrapcheck // the caller says what it was for
+	return err
 }
 
 // maxArguments is the number of arguments above which a trip's memory is not reused.

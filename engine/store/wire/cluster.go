@@ -36,7 +36,7 @@ func NewCluster(opts *redis.ClusterOptions) Redis {
 // Close closes all connections.
 func (c *cluster) Close() error {
 	c.tracker.close()
-	return c.ClusterClient.Close() //nolint:wrapcheck // as if there were no wrapper
+	return c.ClusterClient.Close()
 }
 
 // asCluster returns the cluster that rdb is a client of, or nil if it is a single Redis.
@@ -69,7 +69,7 @@ func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mas
 		return nil
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // the caller adds what it was for
+		return err
 	}
 	for _, address := range sortedKeys(masters) {
 		if err := do(ctx, masters[address], address); err != nil {
@@ -97,7 +97,7 @@ func MasterOf(ctx context.Context, rdb Redis, key string) (master Redis, address
 	}
 	client, err := c.MasterForKey(ctx, key)
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // the caller adds what it was for
+		return nil, "", err
 	}
 	return client, client.Options().Addr, nil
 }
@@ -118,7 +118,7 @@ func (r *router) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			pipe := r.client.Pipeline() // which confirms it
 			_ = pipe.Process(ctx, cmd)
 			_, _ = pipe.Exec(ctx)
-			return cmd.Err() //nolint:wrapcheck // as if there were no hook
+			return cmd.Err()
 		}
 		// go-redis sends SCRIPT and DBSIZE to all nodes itself.
 		if _, ok := keyOf(cmd); ok || cmd.Name() == "script" || cmd.Name() == "dbsize" {
@@ -184,7 +184,7 @@ func (p *part) send(ctx context.Context, confirm *Confirmation) {
 		pipe := p.node.Pipeline()
 		_ = pipe.BatchProcess(ctx, cmds...)
 		_, err := pipe.Exec(ctx)
-		return err //nolint:wrapcheck // each command has it
+		return err
 	})
 	for _, cmd := range p.cmds {
 		markRefused(cmd)
@@ -205,7 +205,7 @@ func (r *router) split(ctx context.Context, cmds []redis.Cmder) ([]part, error) 
 		if ok || at < 0 {
 			node, err := r.client.MasterForKey(ctx, key)
 			if err != nil {
-				return nil, err //nolint:wrapcheck // as if there were no hook
+				return nil, err
 			}
 			if at < 0 || parts[at].node != node {
 				at = slices.IndexFunc(parts, func(p part) bool { return p.node == node })
@@ -267,7 +267,7 @@ func settled(cmd redis.Cmder) error {
 	if address, _ := redirection(cmd); address != "" {
 		cmd.SetErr(fmt.Errorf("the cluster is being rearranged: %w", cmd.Err()))
 	}
-	return cmd.Err() //nolint:wrapcheck // as if there were no hook
+	return cmd.Err()
 }
 
 // maxRedirects is the number of times that one command is redirected.

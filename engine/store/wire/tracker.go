@@ -64,7 +64,7 @@ func newTracker(client *redis.ClusterClient) *Tracker {
 	nodeOf := func(ctx context.Context, key string) (node, error) {
 		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
-			return node{}, err //nolint:wrapcheck // the caller goes without
+			return node{}, err
 		}
 		opts := master.Options()
 		return node{opts.Addr, opts.Username, opts.Password, opts.Dialer}, nil
@@ -183,7 +183,7 @@ func connectTracking(ctx context.Context, n node) (*trackingConn, error) {
 	defer cancel()
 	conn, err := n.dial(ctx, "tcp", n.address)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller goes without
+		return nil, err
 	}
 	c := &trackingConn{conn: conn, in: bufio.NewReader(conn)}
 	hello := []string{"hello", "3"}
@@ -322,7 +322,7 @@ func (c *trackingConn) send(cmds ...[]string) error {
 		}
 	}
 	_, err := c.conn.Write(out)
-	return err //nolint:wrapcheck // the caller closes the connection
+	return err
 }
 
 // refusal is an error that Redis has replied.
@@ -340,7 +340,7 @@ type value struct {
 func readValue(in *bufio.Reader) (v value, err error) {
 	head, err := in.ReadString('\n')
 	if err != nil {
-		return v, err //nolint:wrapcheck // the caller closes the connection
+		return v, err
 	}
 	if head = strings.TrimRight(head, "\r\n"); head == "" {
 		return v, ErrReply
@@ -357,7 +357,7 @@ func readValue(in *bufio.Reader) (v value, err error) {
 		if _, err = io.ReadFull(in, text); err == nil {
 			v.texts = []string{string(text[:n])}
 		}
-		return v, err //nolint:wrapcheck // the caller closes the connection
+		return v, err
 	case '%', '|':
 		n *= 2
 	case '*', '~', '>':

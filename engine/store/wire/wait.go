@@ -127,7 +127,7 @@ func (h confirming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		pipe := h.client.Pipeline() // which confirms it
 		_ = pipe.Process(ctx, cmd)
 		_, _ = pipe.Exec(ctx)
-		return cmd.Err() //nolint:wrapcheck // as if there were no hook
+		return cmd.Err()
 	}
 }
 

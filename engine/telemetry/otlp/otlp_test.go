@@ -253,7 +253,7 @@ func waitFor(t *testing.T, st *store.Store, status string) {
 }
 
 // A span for each task is sent when an execution ends, and calls carry the ids of their spans.
-func TestExecutionIsTraced(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestExecutionIsTraced(t *testing.T) {
 	c := new(collector)
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -318,7 +318,7 @@ func TestExecutionIsTraced(t *testing.T) { //nolint:paralleltest // it sets vari
 	}
 }
 
-func TestTracesOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestTracesOverGRPC(t *testing.T) {
 	c := new(collector)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -335,7 +335,7 @@ func TestTracesOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variabl
 }
 
 // A sampler decides for all spans of an execution, and calls carry its decision.
-func TestUnsampled(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestUnsampled(t *testing.T) {
 	c := new(collector)
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -346,7 +346,7 @@ func TestUnsampled(t *testing.T) { //nolint:paralleltest // it sets variables
 }
 
 // Nothing is sent, and nothing is added to calls, unless the variables say so.
-func TestOff(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestOff(t *testing.T) {
 	for _, variables := range []map[string]string{
 		{},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
@@ -376,7 +376,7 @@ func TestWrongVariables(t *testing.T) {
 }
 
 // A collector that is away delays neither executions nor the shutdown.
-func TestCollectorAway(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestCollectorAway(t *testing.T) {
 	out := open(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
 	began := time.Now()
 	out.Close(t.Context())
