@@ -190,7 +190,7 @@ scans all keys for leftovers.`,
 }
 
 func removeTenant(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant string, consent *cli.Consent, format *cli.Choice) error {
-	_, keys, err := r.Store.RemainingKeys(ctx, tenant)
+	_, keys, err := store.RemainingKeys(ctx, r.Store, tenant)
 	if err != nil {
 		return cli.BadID(err)
 	}
@@ -237,7 +237,7 @@ func clearTenant(ctx context.Context, r *cli.Remote, tenant string) error {
 	if err := r.Store.RemoveTenant(ctx, tenant); err != nil {
 		return err
 	}
-	some, left, err := r.Store.RemainingKeys(ctx, tenant)
+	some, left, err := store.RemainingKeys(ctx, r.Store, tenant)
 	if err == nil && left > 0 {
 		err = fmt.Errorf("tenant %s: %s left, such as %s: a process writes to it; stop it and run the command again",
 			tenant, history.Count(left, "key"), cli.Printable(some[0]))

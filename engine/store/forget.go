@@ -293,7 +293,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	}
 	total := int64(0)
 	for _, name := range finishedIndexes() {
-		size, err := s.weigh(ctx, tenant, name)
+		size, err := weigh(ctx, s, tenant, name)
 		if err != nil {
 			return 0, err
 		}
@@ -303,7 +303,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 }
 
 // weigh estimates the bytes of the executions in an index.
-func (s *Store) weigh(ctx context.Context, tenant, index string) (int64, error) {
+func weigh(ctx context.Context, s *Store, tenant, index string) (int64, error) {
 	key, pipe := s.keys.Executions(tenant, index), s.rdb.Pipeline()
 	count, oldest, newest := pipe.ZCard(ctx, key), pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1)
 	if _, err := pipe.Exec(ctx); err != nil {

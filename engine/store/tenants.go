@@ -87,7 +87,7 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 }
 
 // RemainingKeys returns the number of a tenant's keys that exist, and at most a few of them.
-func (s *Store) RemainingKeys(ctx context.Context, tenant string) (some []string, n int, err error) {
+func RemainingKeys(ctx context.Context, s *Store, tenant string) (some []string, n int, err error) {
 	const few = 3
 	if err := CheckTenant(tenant); err != nil {
 		return nil, 0, err
