@@ -2,8 +2,8 @@
 -- group skips them. Otherwise three groups would read each event, and a replica would be told of
 -- each reading (testdata/figures.md).
 
--- readers holds the group that handles events of a type, '' if no service does. No group skips an
--- event whose type is unknown here, and a group with another name skips nothing.
+-- readers holds the group of the service whose Handles accepts events of a type, '' if none does. No
+-- group skips an event whose type is unknown here, and a group with another name skips nothing.
 local readers = {
   ['io.flunq.execution.started'] = 'worker-service', ['io.flunq.task.completed'] = 'worker-service',
   ['io.flunq.timer.fired'] = 'worker-service', ['io.flunq.task.requested'] = 'executor-service',
@@ -42,6 +42,7 @@ local function appended(groups, entry, kind)
   end
 end
 
+-- skip moves each group past the entries that it skips.
 local function skip(stream, groups)
   for i = 1, #groups do
     local group = groups[i]
