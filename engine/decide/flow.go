@@ -363,8 +363,8 @@ func (s *State) historyLimits() event.HistoryLimits {
 	return defaultHistory()
 }
 
-// historyLimitProblem returns the problem of a history that exceeds its limits by so many entries
-// or bytes, else nil.
+// historyLimitProblem returns the problem of a history that has reached its limit of entries plus
+// entries, or its limit of bytes plus bytes, else nil.
 func (tr *transition) historyLimitProblem(entries, bytes int) *event.Problem {
 	limits := tr.historyLimits()
 	var detail string

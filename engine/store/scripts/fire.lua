@@ -16,7 +16,7 @@
 --
 -- Returns the number of fired timers, and the first error or ''.
 
-local timers, told, n = KEYS[1], ARGV[1], tonumber(ARGV[3])
+local timers, event_time, n = KEYS[1], ARGV[1], tonumber(ARGV[3])
 local time = redis.call('TIME')
 if tonumber(time[1]) * 1000000 + tonumber(time[2]) < tonumber(ARGV[2]) then return {0, ''} end
 local first, groups = #KEYS + 2, {} -- groups of each stream
@@ -32,7 +32,7 @@ for i = 1, n do
     local entry, identity
     if stream > 0 then
       entry = redis.pcall('XADD', KEYS[stream + 3], '*', 'id', ARGV[at + 1], 'source', '/flunq/timer', 'specversion', '1.0',
-        'type', 'io.flunq.timer.fired', 'time', told, 'tenantid', ARGV[stream + 4], 'workflowid', ARGV[at + 2],
+        'type', 'io.flunq.timer.fired', 'time', event_time, 'tenantid', ARGV[stream + 4], 'workflowid', ARGV[at + 2],
         'executionid', ARGV[at + 3], 'taskid', ARGV[at + 4], 'data', ARGV[at + 5])
     else
       identity = ARGV[at + 1]

@@ -1,6 +1,6 @@
 -- A service need not read events that it ignores: if its group has read all earlier entries, the
--- group skips them. Otherwise three groups would read each event, and a replica would be told of
--- each reading (testdata/figures.md).
+-- group skips them. Otherwise three groups would read each event, and each reading would be sent to
+-- the replicas (testdata/figures.md).
 
 -- readers holds the group of the service whose Handles accepts events of a type, '' if none does. No
 -- group skips an event whose type is unknown here, and a group with another name skips nothing.
