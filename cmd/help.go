@@ -183,5 +183,5 @@ func helpTopics() []*cobra.Command {
   130   interrupted`,
 		Example: `  # distinguish an invalid document from other failures
   flunq validate order.yaml || echo "exit code $?"`,
-	}, failuresTopic(), inputsTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic(), telemetryTopic())
+	}, failuresTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic(), telemetryTopic())
 }
