@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -206,6 +207,8 @@ func ExitCode(err error) int {
 		return marked.code
 	case errors.As(err, &invalid):
 		return ExitInvalid
+	case errors.Is(err, store.ErrUnreachable):
+		return ExitUnreachable
 	default:
 		return ExitFailed
 	}

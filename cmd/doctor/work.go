@@ -32,7 +32,10 @@ const (
 // checkWork checks the streams, timers and executions in Redis.
 func (d *doctor) checkWork(ctx context.Context) {
 	streams, err := inspect.New(d.remote.Store).Streams(ctx, d.tenants)
-	if err != nil {
+	switch {
+	case store.Temporary(err):
+		d.unchecked("streams", "", err)
+	case err != nil:
 		d.report("streams", isBad, "not every stream can be read: "+err.Error(), "check with TYPE what is stored under the name of the stream, and rename it")
 	}
 	d.running(ctx, streams)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,7 +62,14 @@ var (
 // cluster client, or vice versa.
 func check(ctx context.Context, rdb wire.Redis) error {
 	if wire.Clustered(rdb) {
-		err := rdb.ClusterInfo(ctx).Err()
+		answer := errors.New("no masters")
+		err := wire.EachMaster(ctx, rdb, func(ctx context.Context, master wire.Redis, _ string) error {
+			if answer != nil { // another master may answer
+				answer = master.ClusterInfo(ctx).Err()
+			}
+			return nil
+		})
+		err = cmp.Or(err, answer)
 		if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
 			return errNoCluster
 		}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"time"
 
@@ -81,6 +82,12 @@ type failure struct {
 
 func (f *failure) Error() string { return "redis: " + f.op + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
+
+// Is reports a connection that failed or a cluster that is down as ErrUnreachable.
+func (f *failure) Is(target error) bool {
+	_, network := errors.AsType[*net.OpError](f.err)
+	return target == ErrUnreachable && (network || redis.IsClusterDownError(f.err))
+}
 
 // Failed wraps an error of Redis or of the connection with what was being done; nil stays nil.
 func Failed(op string, err error) error {
