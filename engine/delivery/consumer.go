@@ -168,36 +168,67 @@ type Fetched struct {
 	Wake     time.Time       // when to fetch again; if nothing was read, when abandoned entries may become claimable
 }
 
-// Fetch reads up to count new events of each tenant, blocking for up to block. If there are none,
-// it claims abandoned entries. It leaves out the tenants in skip.
+// Fetch reads up to count new events of each tenant that is not in skip, blocking for up to block. If
+// there are none, it claims abandoned entries. A caller that skips tenants and does not block has work
+// to do for them: it gets what is new at little cost, and nothing is claimed.
 func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
-	var notes stream.ReadInfo
+	var info stream.ReadInfo
 	r := c.reader()
-	r.ReadInfo = &notes
-	defer func() { c.handled.add(notes.Unwanted) }()
+	r.ReadInfo = &info
+	defer func() { c.handled.add(info.Unwanted) }()
 	if f, ok, err := c.load(ctx, r, skip); ok {
 		return f, c.reportUnread(err)
 	}
 	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
-	if len(skip) > 0 {
-		return c.fetchOthers(ctx, r, count, block, skip)
+
+	busy, period := len(skip) > 0 && block == 0, block
+	if busy {
+		period = c.opts.Block
 	}
-	if some, patience := c.recent.next(r.Tenants, block); len(some) > 0 {
-		r.Tenants = some
-		return c.readSome(ctx, r, count, patience)
+	recent, patience := c.recent.next(r.Tenants, period)
+	some := without(recent, skip)
+	all := len(some) == 0
+	if all {
+		r.Tenants = without(r.Tenants, skip)
+	} else {
+		r.Tenants, block = some, min(block, patience)
+	}
+	if len(skip) > 0 && len(r.Tenants) == 0 || busy && all && len(recent) > 0 {
+		return Fetched{}, nil
+	}
+	if c.opts.Alarm != nil && block > 0 && (len(skip) > 0 || !all) {
+		defer c.opts.Alarm(block)()
 	}
 	f, err := c.read(ctx, r, count, block)
-	c.recent.saw(notes.Found, f.Now)
-	if err == nil && !c.opts.Reclaim && f.Events == 0 {
-		f.Wake = time.Time{}
-		return f, nil
-	}
-	// Abandoned entries are claimed from time to time even while there are new events;
-	// otherwise they would wait for as long as new ones arrive.
-	if err != nil || !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
+	if !all {
+		c.recent.at(f.Now)
 		return f, c.reportUnread(err)
 	}
+	found := slices.Clip(info.Found)
+	for _, tenant := range skip { // they have events, too
+		found = append(found, stream.Found{Tenant: tenant})
+	}
+	c.recent.saw(found, f.Now)
+	switch {
+	case err != nil || busy:
+		return f, c.reportUnread(err)
+	case !c.opts.Reclaim:
+		if f.Events == 0 {
+			f.Wake = time.Time{}
+		}
+		return f, nil
+	case c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0):
+		return f, nil
+	}
 	return c.claim(ctx, r, count, f)
+}
+
+// without returns the tenants that are not in skip.
+func without(tenants, skip []string) []string {
+	if len(skip) == 0 {
+		return tenants
+	}
+	return slices.DeleteFunc(slices.Clone(tenants), func(tenant string) bool { return slices.Contains(skip, tenant) })
 }
 
 // read reads new events and acknowledges handled ones in the same round trip. Tenants with large
@@ -212,7 +243,7 @@ func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 		return c.readAll(ctx, r, fewer, block)
 	}
 	others := r
-	others.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), func(tenant string) bool { return slices.Contains(large, tenant) })
+	others.Tenants = without(r.Tenants, large)
 	f, err := c.readAll(ctx, others, count, 0)
 	if err != nil {
 		return f, err
@@ -248,18 +279,8 @@ func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, bloc
 	return f, err
 }
 
-// readSome reads the tenants of r. It blocks for at most patience; after that, all tenants
-// are due to be read again.
-func (c *Consumer) readSome(ctx context.Context, r stream.Reader, count int, patience time.Duration) (Fetched, error) {
-	if c.opts.Alarm != nil {
-		defer c.opts.Alarm(patience)()
-	}
-	f, err := c.read(ctx, r, count, patience)
-	c.recent.at(f.Now)
-	return f, c.reportUnread(err)
-}
-
-// claim adds abandoned entries to what was fetched.
+// claim adds abandoned entries to what was fetched. They are searched for from time to time even while
+// there are new events; otherwise they would wait for as long as new ones arrive.
 func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetched) (Fetched, error) {
 	c.claimed = f.Now
 	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, r, c.opts.Lease, count, f.Now)

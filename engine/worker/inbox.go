@@ -94,47 +94,60 @@ type readRequest struct {
 }
 
 // next returns a batch to handle or, without one, what to read or what to wait for. Before each batch
-// of a tenant with a long queue it reads the other tenants once. While several tenants have work, idle
-// workers wait for that read. Tenants with large events are read separately, since the others would
-// wait for as long as Redis sends these events.
+// of a tenant with a long queue, the other tenants are read once.
 func (in *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	enough, count := in.enough(), in.contention.ReadSize(in.opts.Batch)
+	enough := in.enough()
 	large := in.tenantsWithLargeEvents(enough)
 	all := len(enough) > 0 && len(enough) == len(in.opts.Tenants.Names()) && in.opts.Block > 0 // every tenant has enough
 	if len(enough) > 0 && !all && !in.reading && !in.othersRead {
 		in.reading, in.othersRead = true, true
-		return nil, &readRequest{count: count, skip: append(enough, large...)}, nil
-	}
-	if batch := in.pick(); len(batch) > 0 {
+		read = &readRequest{skip: append(enough, large...)}
+	} else if batch = in.pick(); len(batch) > 0 {
 		return batch, nil, nil
+	} else if !all {
+		read = in.nextRead(enough, large)
 	}
-	// Reads that do not block may run concurrently.
-	othersOnly := len(enough) > 0 && in.contention.Any()
-	names := in.opts.Tenants.Names()
-	full := in.waiting.Size() >= in.opts.Batch || len(names) == 1 && in.waiting.tooLarge(names[0])
-	if len(large) > 0 && !in.readsLarge && !full && (in.reading || in.largeDue) {
-		others := slices.DeleteFunc(slices.Clone(names), func(tenant string) bool { return slices.Contains(large, tenant) })
-		read = &readRequest{count: count, skip: append(others, enough...), block: in.opts.Block, large: true}
-		if !in.reading { // this may be the only worker
-			read.block = shortBlock
-		}
-		in.readsLarge, in.largeDue = true, false
-		return nil, read, nil
-	}
-	if all || in.reading && in.opts.Block > 0 || full && !othersOnly || othersOnly && in.opts.Block == 0 {
+	if read == nil {
 		in.awaited = true
 		return nil, nil, in.changed
 	}
+	read.count = in.contention.ReadSize(in.opts.Batch)
+	return nil, read, nil
+}
+
+// nextRead returns what to read while no batch may begin, or nil if that is being read already or
+// enough is waiting. The tenants with large events have a reader of their own, since the others would
+// wait for as long as Redis sends these events.
+func (in *Inbox) nextRead(enough, large []string) *readRequest {
+	names, blocks := in.opts.Tenants.Names(), in.opts.Block > 0
+	full := in.waiting.Size() >= in.opts.Batch || len(names) == 1 && in.waiting.tooLarge(names[0])
+	if len(large) > 0 && !in.readsLarge && !full && (in.reading || in.largeDue) {
+		block := in.opts.Block
+		if !in.reading { // this may be the only worker
+			block = shortBlock
+		}
+		in.readsLarge, in.largeDue = true, false
+		others := slices.DeleteFunc(slices.Clone(names), func(tenant string) bool { return slices.Contains(large, tenant) })
+		return &readRequest{skip: append(others, enough...), block: block, large: true}
+	}
+	contended := len(enough) > 0 && in.contention.Any()
+	switch {
+	case in.reading && blocks: // reads that do not block may run concurrently
+		return nil
+	case contended && !blocks, !contended && full:
+		return nil
+	}
 	in.reading = true
-	if othersOnly {
-		return nil, &readRequest{count: count, skip: append(enough, large...), block: min(in.opts.Block, shortBlock)}, nil
+	switch {
+	case contended: // idle workers wait for this read, and it may end without events
+		return &readRequest{skip: append(enough, large...), block: min(in.opts.Block, shortBlock)}
+	case len(large) > 0:
+		return &readRequest{skip: large, block: min(in.opts.Block, largeBlock)}
+	default:
+		return &readRequest{block: in.opts.Block}
 	}
-	if len(large) > 0 {
-		return nil, &readRequest{count: count, skip: large, block: min(in.opts.Block, largeBlock)}, nil
-	}
-	return nil, &readRequest{count: count, block: in.opts.Block}, nil
 }
 
 const (
