@@ -122,12 +122,12 @@ type OpenError struct {
 
 // Error says which host failed, why, and when it is tried again.
 func (e *OpenError) Error() string {
-	again := "is tried again at"
+	again := "tried again at " + e.Until.UTC().Format(time.RFC3339)
 	if e.Trying {
-		again = "is being tried again since"
+		again = "being tried again"
 	}
-	return fmt.Sprintf("not sent, because the circuit breaker of %s is open: calls failed in a row: %d, the last: %s; the host %s %s",
-		e.Host, e.Failures, e.Reason, again, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("not sent, because the circuit breaker of %s is open: calls failed in a row: %d, the last: %s; the host is %s",
+		e.Host, e.Failures, e.Reason, again)
 }
 
 // Begin asks whether a target may be called at a time. The caller reports the outcome to the

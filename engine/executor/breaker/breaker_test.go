@@ -383,11 +383,11 @@ func TestBreakerSaysWhy(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	if _, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(90)); err != nil {
+	if _, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(200)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(91))
-	if err == nil || !strings.HasSuffix(err.Error(), "is being tried again since 2026-01-01T00:01:30Z") {
+	_, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(201))
+	if err == nil || !strings.HasSuffix(err.Error(), "; the host is being tried again") {
 		t.Errorf("error %v, want that it is being tried", err)
 	}
 }
