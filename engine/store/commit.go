@@ -382,7 +382,7 @@ func (s *Store) DeadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, error) {
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})
-	b.deadLetter = s.DeadLetterArgs(*c.Message, d, c.Now)
+	b.deadLetter = s.DeadLetterArgs(*c.Message, d, c.Message.Read)
 	b.add(&c, false)
 	b.keys = append(b.keys, s.keys.DeadLetters(c.Tenant))
 	done, err := b.run(ctx, nil)

@@ -56,7 +56,7 @@ var giveUps = []check{
 		if diff := cmp.Diff(m.Event, l.Event); diff != "" {
 			t.Error(diff)
 		}
-		if l.Reason != "nobody can read it" || l.Attempts != 3 || l.SourceID != m.ID || !l.LastFailure.Equal(endCommit(m).Now) {
+		if l.Reason != "nobody can read it" || l.Attempts != 3 || l.SourceID != m.ID || !l.LastFailure.Equal(m.Read) {
 			t.Errorf("the letter says %+v", l)
 		}
 		err = w.unchanged(t, func() error {
