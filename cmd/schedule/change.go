@@ -22,6 +22,7 @@ type change struct {
 	consent *cli.Consent
 
 	verb, done string // cancel, cancelled
+	from       schedule.Status // of the events that it changes
 	all        bool   // dead ones
 	topic      string // of all
 	do         func(ctx context.Context, c *client, id string) (outcome, error)
@@ -44,10 +45,10 @@ type changed struct {
 }
 
 // flags adds the flags that these commands share, and those of the consent unless it is given. The
-// shell completes events with the status offered.
-func (h *change) flags(offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
-	h.target = targetFlags(c, h.sh)
-	c.ValidArgsFunction = completeEvents(h.target, offered)
+// shell completes events with the status from.
+func (h *change) flags(from schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
+	h.target, h.from = targetFlags(c, h.sh), statusOf(from)
+	c.ValidArgsFunction = completeEvents(h.target, from)
 	h.format = cli.OutputFlag(c, "text", "json", "yaml")
 	if h.consent == nil {
 		h.consent = cli.ConsentFlags(c)
@@ -190,6 +191,7 @@ func (h *change) run(ctx context.Context, c *client, ids []string) error {
 func (h *change) preview(ctx context.Context, c *client, ids []string) error {
 	const few = 20
 	var rows []changed
+	var wrong []error
 	for i, id := range ids {
 		if i == few && !h.consent.Dry {
 			h.sh.Hint("and %s more", history.Number(len(ids)-few))
@@ -199,13 +201,18 @@ func (h *change) preview(ctx context.Context, c *client, ids []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
-		rows = append(rows, changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: row.Due})
+		would := changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: row.Due}
+		if row.Status != h.from {
+			would.Error = "the event is " + string(row.Status)
+			wrong = append(wrong, fmt.Errorf("%s: %s", id, would.Error))
+		}
+		rows = append(rows, would)
 		if !h.consent.Dry {
 			h.sh.Hint("%s %s, due at %s, for %s", row.ID, row.Status, clock(row.Due), cli.Printable(row.Topic))
 		}
 	}
 	if h.consent.Dry {
-		return h.print(rows)
+		return errors.Join(h.print(rows), errors.Join(wrong...))
 	}
 	return nil
 }
@@ -237,7 +244,7 @@ func (h *change) apply(ctx context.Context, c *client, ids []string) error {
 func (h *change) print(rows []changed) error {
 	return cli.List[changed]{Line: func(r changed) string {
 		switch {
-		case h.consent.Dry:
+		case h.consent.Dry && r.Status == h.from:
 			return fmt.Sprintf("would %s %s: %s, due at %s", h.verb, r.ID, r.Status, clock(r.Due))
 		case r.Done && h.verb == "move":
 			return fmt.Sprintf("%s %s: due at %s", h.done, r.ID, clock(r.Due))
