@@ -94,7 +94,7 @@ func (a *auditCommand) run(ctx context.Context, r *cli.Remote, now time.Time, id
 			{Title: "DETAIL", Text: func(w auditRow) string { return w.Detail }},
 		},
 		ID:    func(w auditRow) string { return w.Subject },
-		Empty: "no operator actions are recorded",
+		Empty: "no such operator actions are recorded",
 	}.Print(a.sh, a.format, rows)
 }
 

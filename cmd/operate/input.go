@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,6 +156,8 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
 }
 
+var outcomes = []string{string(store.InputAccepted), string(store.InputRejected), string(store.InputParked), string(store.InputCompleted)}
+
 // inputListing is one run of inputs ls.
 type inputListing struct {
 	sh     *cli.Shell
@@ -180,7 +183,6 @@ func NewInputsCommand(sh *cli.Shell) *cobra.Command {
 	l.target = cli.TargetFlags(ls, sh)
 	l.format = cli.ListFlag(ls)
 	f := ls.Flags()
-	outcomes := []string{string(store.InputAccepted), string(store.InputRejected), string(store.InputParked), string(store.InputCompleted)}
 	f.StringVar(&l.execution, "execution", "", "only those for the execution `ID`")
 	f.StringVar(&l.outcome, "outcome", "", "only those with the `OUTCOME`: "+cli.OneOf(outcomes))
 	f.StringVar(&l.before, "before", "", "continue before the record `ID`")
@@ -260,6 +262,9 @@ type inputRow struct {
 }
 
 func (l *inputListing) run(ctx context.Context, r *cli.Remote, _ []string) (err error) {
+	if l.outcome != "" && !slices.Contains(outcomes, l.outcome) {
+		return cli.Misusef("--outcome %q: want %s", l.outcome, cli.OneOf(outcomes))
+	}
 	const page = 500
 	var rows []inputRow
 	for before, more := l.before, true; more; more = before != "" {
@@ -285,6 +290,10 @@ func (l *inputListing) run(ctx context.Context, r *cli.Remote, _ []string) (err 
 }
 
 func (l *inputListing) print(rows []inputRow) error {
+	empty := "no inputs are recorded; RECORD_INPUT_OBSERVATIONS=true makes the workers of 'flunq serve' record them"
+	if l.execution+l.outcome+l.before != "" {
+		empty = "no such inputs are recorded"
+	}
 	return cli.List[inputRow]{
 		Columns: []cli.Column[inputRow]{
 			{Title: "OBSERVED AT", Text: func(i inputRow) string { return cli.Moment(i.ObservedAt) }},
@@ -298,6 +307,6 @@ func (l *inputListing) print(rows []inputRow) error {
 			{Title: "ID", Wide: true, Text: func(i inputRow) string { return i.ID }},
 		},
 		ID:    func(i inputRow) string { return i.ID },
-		Empty: "no inputs are recorded; RECORD_INPUT_OBSERVATIONS=true makes the workers of 'flunq serve' record them",
+		Empty: empty,
 	}.Print(l.sh, l.format, rows)
 }
