@@ -22,7 +22,7 @@ import (
 type checker struct{ *monitor }
 
 // inspect checks an execution against its history and its definition.
-func (chk *checker) inspect(ctx context.Context, id string, broken invariant.Report) (End, error) {
+func (chk *checker) inspect(ctx context.Context, id string) (End, error) {
 	end := End{ID: id}
 	x, err := chk.engine.Store.Execution(ctx, chk.tenantOf(id), chk.idOf(id))
 	if errors.Is(err, store.ErrNotFound) && chk.finished.removed[id] {
@@ -30,7 +30,7 @@ func (chk *checker) inspect(ctx context.Context, id string, broken invariant.Rep
 		return end, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		broken("no execution is lost", id, "it is not in Redis")
+		chk.report("no execution is lost", id, "it is not in Redis")
 		return end, nil
 	}
 	if err != nil {
@@ -40,46 +40,46 @@ func (chk *checker) inspect(ctx context.Context, id string, broken invariant.Rep
 	end.Output, end.Error = x.Output, problem(x.Error)
 	end.Outcome = OutcomeOf(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
 	if end.History, err = chk.engine.Store.History(ctx, chk.tenantOf(id), chk.idOf(id), 0, int(x.Version)+1); err != nil {
-		broken("a history is complete", id, "%v", err)
+		chk.report("a history is complete", id, "%v", err)
 		return end, nil
 	}
 	if n := int64(len(end.History)); n != x.Version {
-		broken("a history is complete", id, "it has %d entries, but its version is %d", n, x.Version)
+		chk.report("a history is complete", id, "it has %d entries, but its version is %d", n, x.Version)
 	}
 	x.ID = id
-	chk.checkTimes(x, end.History, broken)
-	chk.checkHistory(ctx, x, end.History, broken)
+	chk.checkTimes(x, end.History)
+	chk.checkHistory(ctx, x, end.History)
 	end.History = relabeled(end.History, id)
 	return end, nil
 }
 
 // checkHistory checks a history against the decisions of package decide.
-func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history []event.Event, broken invariant.Report) {
-	chk.checkTimerTimes(x.ID, history, broken)
+func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history []event.Event) {
+	chk.checkTimerTimes(x.ID, history)
 	if x.Definition == "" {
 		return // the execution was refused
 	}
 	env, err := chk.engine.Definitions.Hash(ctx, chk.tenantOf(x.ID), x.Workflow, x.Definition)
 	if err != nil {
-		broken("a definition is kept while an execution uses it", x.ID, "%v", err)
+		chk.report("a definition is kept while an execution uses it", x.ID, "%v", err)
 		return
 	}
-	chk.checkDefinitionTenant(ctx, x, broken)
-	invariant.History(env.Definition(), x.ID, history, broken)
+	chk.checkDefinitionTenant(ctx, x)
+	invariant.History(env.Definition(), x.ID, history, chk.report)
 	state, err := chk.rebuild(env, x.ID, history)
 	switch {
 	case err != nil:
-		broken("a history follows from its definition", x.ID, "%v", err)
+		chk.report("a history follows from its definition", x.ID, "%v", err)
 	case string(state.Status) != x.Status:
-		broken(ruleKept, x.ID, "it is %s, but its history says %s", x.Status, state.Status)
+		chk.report(ruleKept, x.ID, "it is %s, but its history says %s", x.Status, state.Status)
 	case state.Status == decide.Completed && !bytes.Equal(canonical.Encode(state.Output.V), x.Output):
-		broken(ruleKept, x.ID, "its output is %s, but its history says %s", x.Output, canonical.Encode(state.Output.V))
+		chk.report(ruleKept, x.ID, "its output is %s, but its history says %s", x.Output, canonical.Encode(state.Output.V))
 	case state.Status == decide.Completed && len(x.Error) > 0:
-		broken(ruleKept, x.ID, "it is completed, but has the error %s", x.Error)
+		chk.report(ruleKept, x.ID, "it is completed, but has the error %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
-		broken(ruleKept, x.ID, "its error is %s, but its history says %v", x.Error, state.Error)
+		chk.report(ruleKept, x.ID, "its error is %s, but its history says %v", x.Error, state.Error)
 	default:
-		chk.checkWaiting(ctx, x.ID, env, state, broken)
+		chk.checkWaiting(ctx, x.ID, env, state)
 	}
 }
 
@@ -119,19 +119,19 @@ func (chk *checker) rebuild(env *decide.Env, id string, history []event.Event) (
 const ruleKept = "the stored state follows from the history"
 
 // checkTimes checks the times of an execution against its history.
-func (chk *checker) checkTimes(x store.Execution, history []event.Event, broken invariant.Report) {
+func (chk *checker) checkTimes(x store.Execution, history []event.Event) {
 	if len(history) == 0 {
 		return
 	}
 	if first := history[0].Time; !x.CreatedAt.Equal(first) {
-		broken(ruleKept, x.ID, "it was created at %v, but its history begins at %v", x.CreatedAt, first)
+		chk.report(ruleKept, x.ID, "it was created at %v, but its history begins at %v", x.CreatedAt, first)
 	}
 	last := history[len(history)-1].Time
 	switch ended := decide.Status(x.Status).Ended(); {
 	case ended && !x.EndedAt.Equal(last):
-		broken(ruleKept, x.ID, "it ended at %v, but its history at %v", x.EndedAt, last)
+		chk.report(ruleKept, x.ID, "it ended at %v, but its history at %v", x.EndedAt, last)
 	case !ended && !x.EndedAt.IsZero():
-		broken(ruleKept, x.ID, "it has not ended, but its end time is %v", x.EndedAt)
+		chk.report(ruleKept, x.ID, "it has not ended, but its end time is %v", x.EndedAt)
 	}
 }
 
@@ -145,22 +145,22 @@ const ruleListed = "every execution is listed by its status"
 
 // checkIndexes checks the lists of executions: each execution is in exactly one list, the one
 // of its status, ordered by creation time.
-func (chk *checker) checkIndexes(t *Trial, broken invariant.Report) {
+func (chk *checker) checkIndexes(t *Trial) {
 	places := map[string]string{}
 	for _, tenant := range chk.tenants {
 		for _, list := range executionIndexes() {
 			chk.memory.Ranked(chk.keys.Executions(tenant, list), func(id string, score float64) {
 				id = chk.label(tenant, id)
 				if chk.tenantOf(id) != tenant {
-					broken(ruleTenants, id, "it is listed under tenant %s", tenant)
+					chk.report(ruleTenants, id, "it is listed under tenant %s", tenant)
 				}
 				if end := t.End(id); end == nil {
-					broken(ruleListed, id, "it is listed as %s, but does not exist", list)
+					chk.report(ruleListed, id, "it is listed as %s, but does not exist", list)
 				} else if h := end.History; len(h) > 0 && int64(score) != h[0].Time.UnixMilli() {
-					broken(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(score)).UTC(), h[0].Time)
+					chk.report(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(score)).UTC(), h[0].Time)
 				}
 				if other := places[id]; other != "" {
-					broken(ruleListed, id, "it is listed as both %s and %s", other, list)
+					chk.report(ruleListed, id, "it is listed as both %s and %s", other, list)
 				}
 				places[id] = list
 			})
@@ -172,7 +172,7 @@ func (chk *checker) checkIndexes(t *Trial, broken invariant.Report) {
 			want = string(end.Status)
 		}
 		if end.Status != "" && end.Status != Removed && places[end.ID] != want {
-			broken(ruleListed, end.ID, "it is %s, but listed as %q", end.Status, places[end.ID])
+			chk.report(ruleListed, end.ID, "it is %s, but listed as %q", end.Status, places[end.ID])
 		}
 	}
 }
@@ -199,17 +199,17 @@ func (chk *checker) documented(key string, t *Trial) bool {
 
 // checkKeys checks that no unknown keys and no timers are left, and that ended executions keep no
 // working data.
-func (chk *checker) checkKeys(t *Trial, broken invariant.Report) {
+func (chk *checker) checkKeys(t *Trial) {
 	for _, key := range chk.memory.Keys("") {
 		if !chk.documented(key, t) {
-			broken("no key is left over", "", "%s belongs to no execution", key)
+			chk.report("no key is left over", "", "%s belongs to no execution", key)
 		}
 	}
 	const order = 40 // digits, and a blank before the timer
 	for _, tenant := range chk.tenants {
 		chk.memory.Fields(chk.keys.TimerKeys(tenant), func(identity, timer string) {
 			if len(timer) > order+1 {
-				broken("no timer is left", "", "the timer of %s is still registered", identity)
+				chk.report("no timer is left", "", "the timer of %s is still registered", identity)
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func (chk *checker) checkKeys(t *Trial, broken invariant.Report) {
 		}
 		chk.memory.Fields(chk.keyOf(end.ID), func(name, _ string) {
 			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
-				broken("an ended execution keeps no working data", end.ID, "field %s is left", name)
+				chk.report("an ended execution keeps no working data", end.ID, "field %s is left", name)
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func (chk *checker) checkKeys(t *Trial, broken invariant.Report) {
 
 // checkChildren checks parents and children: a parent learns how its child ended, and a child
 // that its parent no longer waits for is cancelled.
-func (chk *checker) checkChildren(t *Trial, published map[eventKey]bool, broken invariant.Report) {
+func (chk *checker) checkChildren(t *Trial, published map[eventKey]bool) {
 	for _, end := range t.Ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue
@@ -238,15 +238,15 @@ func (chk *checker) checkChildren(t *Trial, published map[eventKey]bool, broken 
 		}
 		id, parent := chk.idOf(end.ID), Parent(end.ID)
 		if end.Status.Ended() && !published[eventKey{parent, id + "/parent"}] {
-			broken("a parent learns how its child ends", end.ID, "%s did not", parent)
+			chk.report("a parent learns how its child ends", end.ID, "%s did not", parent)
 		}
 		above := t.End(parent)
 		if above == nil {
 			continue
 		}
-		checkChildResult(*above, end, begun.ParentTask, id, broken)
+		chk.checkChildResult(*above, end, begun.ParentTask, id)
 		if abandoned(above.History, begun.ParentTask, id, end.History) && !published[eventKey{end.ID, id + "/cancel"}] {
-			broken("a child that no task waits for is cancelled", end.ID, "%s of %s ended before it, and it was not cancelled", begun.ParentTask, parent)
+			chk.report("a child that no task waits for is cancelled", end.ID, "%s of %s ended before it, and it was not cancelled", begun.ParentTask, parent)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (chk *checker) checkChildren(t *Trial, published map[eventKey]bool, broken 
 const ruleChild = "a parent receives the result of its child"
 
 // checkChildResult checks that a parent received the result of its child.
-func checkChildResult(parent, child End, task, id string, broken invariant.Report) {
+func (chk *checker) checkChildResult(parent, child End, task, id string) {
 	for _, e := range parent.History {
 		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
 			continue
@@ -263,11 +263,11 @@ func checkChildResult(parent, child End, task, id string, broken invariant.Repor
 		switch {
 		case decide.DecodeData(e, &c) != nil:
 		case c.Success != (child.Status == decide.Completed):
-			broken(ruleChild, parent.ID, "%s received success: %t, but %s is %s", task, c.Success, child.ID, child.Status)
+			chk.report(ruleChild, parent.ID, "%s received success: %t, but %s is %s", task, c.Success, child.ID, child.Status)
 		case c.Success && !invariant.SameData(c.Output, child.Output):
-			broken(ruleChild, parent.ID, "%s received the output %s, but that of %s is %s", task, c.Output, child.ID, child.Output)
+			chk.report(ruleChild, parent.ID, "%s received the output %s, but that of %s is %s", task, c.Output, child.ID, child.Output)
 		case !c.Success && child.Status == decide.Faulted && child.Error != nil && (c.Error == nil || c.Error.Type != child.Error.Type || c.Error.Status != child.Error.Status):
-			broken(ruleChild, parent.ID, "%s received the error %v, but %s failed with %v", task, c.Error, child.ID, child.Error)
+			chk.report(ruleChild, parent.ID, "%s received the error %v, but %s failed with %v", task, c.Error, child.ID, child.Error)
 		}
 		return
 	}
@@ -293,13 +293,13 @@ func abandoned(history []event.Event, task, child string, childHistory []event.E
 
 // checkWaiting checks that what an execution that has not ended waits for exists: its timers, and
 // its entries in the lists of listeners for the types that its open tasks listen for.
-func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
+func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env, state *decide.State) {
 	if state.Status.Ended() {
 		return
 	}
 	missing, _ := chk.missingTimers(ctx, state.Needs(env).Timers) // it was just read, so it can be read
 	for _, t := range missing {
-		broken("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
+		chk.report("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 	}
 	for _, n := range state.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
@@ -312,7 +312,7 @@ func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env
 		}
 		for _, typ := range invariant.EventTypes(filters...) {
 			if !chk.listensFor(ctx, id, typ) && !chk.listensFor(ctx, id, "*") {
-				broken("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
+				chk.report("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
 			}
 		}
 	}
@@ -320,7 +320,7 @@ func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env
 
 // checkReceived checks that events from outside reached an execution that listened for their
 // type the whole time.
-func (chk *checker) checkReceived(end End, broken invariant.Report) {
+func (chk *checker) checkReceived(end End) {
 	if chk.cfg.Mocks == nil || len(chk.cfg.Mocks.Events) == 0 || len(end.History) == 0 {
 		return
 	}
@@ -336,7 +336,7 @@ func (chk *checker) checkReceived(end End, broken invariant.Report) {
 		}
 		for _, l := range spans {
 			if l.awaited(string(e.Type), chk.cfg.Start.Add(m.After), chk.slack()) {
-				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not reach %s, which had listened since %v", e.Type, e.ID, invariant.RunName(l.run), l.began)
+				chk.report("an event reaches the tasks that listen for it", end.ID, "%s %s did not reach %s, which had listened since %v", e.Type, e.ID, invariant.RunName(l.run), l.began)
 			}
 		}
 	}
@@ -369,7 +369,7 @@ func (l *listenSpan) awaited(typ string, at time.Time, slack time.Duration) bool
 
 // checkTimerTimes checks that timers fire neither early, unless an operator fired them, nor
 // later than the faults explain.
-func (chk *checker) checkTimerTimes(id string, history []event.Event, broken invariant.Report) {
+func (chk *checker) checkTimerTimes(id string, history []event.Event) {
 	slack, set := chk.slack(), map[string]time.Time{}
 	for _, e := range history {
 		var t event.Fired
@@ -383,32 +383,32 @@ func (chk *checker) checkTimerTimes(id string, history []event.Event, broken inv
 		}
 		due := t.Due() // an operator may have moved it
 		if t.By == "" && e.Time.Before(due) {
-			broken("no timer is early", id, "%s fired at %v, was due at %v", t.TaskID, e.Time, due)
+			chk.report("no timer is early", id, "%s fired at %v, was due at %v", t.TaskID, e.Time, due)
 		}
 		if dueAndSet := later(due, set[key]); e.Time.Sub(dueAndSet) > slack {
-			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, dueAndSet, slack)
+			chk.report("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, dueAndSet, slack)
 		}
 	}
 }
 
 // checkRepeatedCalls checks that without faults no call reaches its service twice.
-func (chk *checker) checkRepeatedCalls(broken invariant.Report) {
+func (chk *checker) checkRepeatedCalls() {
 	if len(chk.injected) > 0 || chk.cfg.Scripted.CrashURL != "" || chk.cfg.Poison > 0 {
 		return
 	}
 	for d, n := range chk.actions {
 		if n > 1 {
-			broken("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
+			chk.report("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
 		}
 	}
 }
 
 // checkLeftoverKeys checks that no list of listeners is left once all executions have
 // ended.
-func (chk *checker) checkLeftoverKeys(broken invariant.Report) {
+func (chk *checker) checkLeftoverKeys() {
 	for _, tenant := range chk.tenants {
 		for _, key := range chk.memory.Keys(chk.keys.Listeners(tenant, "")) {
-			broken("no listener is left once all executions have ended", "", "%s is left", key)
+			chk.report("no listener is left once all executions have ended", "", "%s is left", key)
 		}
 	}
 }
@@ -425,7 +425,7 @@ const ruleDeadLetter = "no message becomes a dead letter without a reason"
 
 // checkLeftovers checks that no timers and no unhandled events are left once all executions
 // have ended.
-func (chk *checker) checkLeftovers(ctx context.Context, broken invariant.Report) error {
+func (chk *checker) checkLeftovers(ctx context.Context) error {
 	open := int64(0)
 	for _, tenant := range chk.tenants {
 		counts, err := chk.engine.Store.Counts(ctx, tenant)
@@ -435,20 +435,20 @@ func (chk *checker) checkLeftovers(ctx context.Context, broken invariant.Report)
 		open += counts.Open
 	}
 	if open > 0 {
-		broken("every execution ends", "", "%d have not", open)
+		chk.report("every execution ends", "", "%d have not", open)
 		return nil // an execution that has not ended may wait for something
 	}
 	if n := len(chk.timerMembers()); n > 0 {
-		broken("no timer is left", "", "%d are", n)
+		chk.report("no timer is left", "", "%d are", n)
 	}
 	if chk.endsEarly() {
-		chk.checkUnhandled(broken)
+		chk.checkUnhandled()
 		return nil
 	}
 	for _, key := range chk.streams {
 		for _, g := range chk.memory.Groups(key) {
 			if g.Pending > 0 || g.Unread > 0 {
-				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
+				chk.report("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
 			}
 		}
 	}
@@ -457,19 +457,19 @@ func (chk *checker) checkLeftovers(ctx context.Context, broken invariant.Report)
 
 // checkUnhandled reports events that concern a service and that it has not read or
 // acknowledged.
-func (chk *checker) checkUnhandled(broken invariant.Report) {
+func (chk *checker) checkUnhandled() {
 	for _, s := range chk.services {
 		if s.consumerGroup.handles == nil {
 			continue
 		}
 		if unread, pending := chk.open(s.consumerGroup, s.consumer); unread+pending > 0 {
-			broken("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
+			chk.report("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
 		}
 	}
 }
 
 // checkDeadLetters reports dead letters. Temporary faults do not justify any.
-func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
+func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial) error {
 	reported := 0
 	for _, tenant := range chk.tenants {
 		deadLetters, err := chk.deadLetters(ctx, tenant)
@@ -478,7 +478,7 @@ func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invar
 		}
 		for _, l := range deadLetters {
 			if slices.Contains(l.Fields, event.AttemptAttribute) {
-				broken("a dead letter holds the original entry", chk.label(tenant, l.Event.Execution), "that of %s %s has the attribute of a redelivery", l.Event.Type, l.Event.ID)
+				chk.report("a dead letter holds the original entry", chk.label(tenant, l.Event.Execution), "that of %s %s has the attribute of a redelivery", l.Event.Type, l.Event.ID)
 			}
 			if own, along := chk.explainedByPoison(tenant, l); own || along {
 				if own {
@@ -486,10 +486,10 @@ func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invar
 				}
 				continue
 			}
-			broken(ruleDeadLetter, chk.label(tenant, l.Event.Execution), "%s %s by the %s after %d attempts: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+			chk.report(ruleDeadLetter, chk.label(tenant, l.Event.Execution), "%s %s by the %s after %d attempts: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
-	chk.checkPoison(reported, broken)
+	chk.checkPoison(reported)
 	t.Operated.AlsoDeadLettered = chk.poison.alsoDeadLettered
 	return nil
 }
@@ -502,7 +502,7 @@ func problem(text json.RawMessage) *event.Problem {
 }
 
 // checkActs checks that each operator change is in a history.
-func (chk *checker) checkActs(ends []End, broken invariant.Report) {
+func (chk *checker) checkActs(ends []End) {
 	left := slices.Clone(chk.operators.changed)
 	for _, end := range ends {
 		for _, e := range end.History {
@@ -519,17 +519,17 @@ func (chk *checker) checkActs(ends []End, broken invariant.Report) {
 		}
 	}
 	for _, c := range left {
-		broken("every operator action is in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
+		chk.report("every operator action is in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
 	}
 }
 
 // checkDefinitionTenant checks that the definition of an execution belongs to its own tenant.
-func (chk *checker) checkDefinitionTenant(ctx context.Context, x store.Execution, broken invariant.Report) {
+func (chk *checker) checkDefinitionTenant(ctx context.Context, x store.Execution) {
 	if len(chk.cfg.foreignDefinitions) == 0 || len(chk.tenants) == 1 {
 		return
 	}
 	key := chk.keys.Definition(chk.tenantOf(x.ID), x.Workflow)
 	if there, err := chk.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
-		broken(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
+		chk.report(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
 	}
 }

@@ -99,15 +99,15 @@ func (mon *monitor) checkKey(from call.Origin, req *http.Request) {
 	}
 	if key == "" {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
-			mon.report("every call that changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
+			mon.report("every call that changes something has an idempotency key", from.Execution, "%s %s has none", req.Method, req.URL.Redacted())
 		}
 		return
 	}
 	if known := mon.idempotency[run]; known != "" && known != key {
-		mon.report("a task run keeps its idempotency key", from.Execution, "that of "+from.Run.String()+" was "+known+", and is now "+key)
+		mon.report("a task run keeps its idempotency key", from.Execution, "that of %s was %s, and is now %s", from.Run, known, key)
 	}
 	if other := mon.idempotency["key "+key]; other != "" && other != run {
-		mon.report("an idempotency key belongs to one task run", from.Execution, key+" belongs to "+other+" and to "+run)
+		mon.report("an idempotency key belongs to one task run", from.Execution, "%s belongs to %s and to %s", key, other, run)
 	}
 	mon.idempotency[run], mon.idempotency["key "+key] = key, run
 }

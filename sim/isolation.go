@@ -50,7 +50,7 @@ func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
 		at := crashKey(sh.keys.Stream(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
 		if most := i.silent[at]; m.Crashes > most {
-			sh.report("a crash is counted only if a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, most))
+			sh.report("a crash is counted only if a process fell silent", m.Event.Execution, "%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, most)
 		}
 	case delivery.Began:
 		if i.inProgress[by] == nil {
@@ -58,7 +58,7 @@ func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
 		}
 		for other, crashes := range i.inProgress[by] {
 			if other != id && max(crashes, m.Crashes) >= candidateCrashes {
-				sh.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s together with another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
+				sh.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, "%s %s was handled by the %s %s together with another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes))
 				break
 			}
 		}
@@ -81,6 +81,6 @@ func (i *isolation) checkMark(sh *shared, cmd redis.Cmder) {
 	}
 	name, ok := strings.CutPrefix(fmt.Sprint(args[field]), "alone ")
 	if crashes := i.crashes[fmt.Sprint(args[key])+" "+name]; ok && crashes < candidateCrashes {
-		sh.report("only a message that has crashed two processes is handled in isolation", "", fmt.Sprintf("%s was isolated after %d crashes", name, crashes))
+		sh.report("only a message that has crashed two processes is handled in isolation", "", "%s was isolated after %d crashes", name, crashes)
 	}
 }

@@ -52,7 +52,7 @@ func (mon *monitor) watch() {
 	mon.memory.Watch.Removed = mon.removed
 	mon.memory.Watch.Trimmed = mon.trimmed
 	mon.memory.Watch.Lost = func(group, id string) {
-		mon.report("no entry is removed while a group still needs it", "", "entry "+id+" is gone, but "+group+" had not acknowledged it")
+		mon.report("no entry is removed while a group still needs it", "", "entry %s is gone, but %s had not acknowledged it", id, group)
 	}
 }
 
@@ -68,9 +68,9 @@ func (mon *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
 		mon.checkSilent(e, to)
 	}
 	if lease := engine.Defaults().Lease; idle < lease {
-		mon.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after only %v idle", e.ID, e.Group, e.Owner, to, idle))
+		mon.report("a message is claimed only after its lease", "", "entry %s of the %s, which %s held, went to %s after only %v idle", e.ID, e.Group, e.Owner, to, idle)
 	} else if idle > lease+promptly && idle < releasedIdle && mon.couldClaim(e) {
-		mon.report("an abandoned message is claimed soon after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s only after %v idle", e.ID, e.Group, e.Owner, to, idle))
+		mon.report("an abandoned message is claimed soon after its lease", "", "entry %s of the %s, which %s held, went to %s only after %v idle", e.ID, e.Group, e.Owner, to, idle)
 	}
 }
 
@@ -86,7 +86,7 @@ func (mon *monitor) checkSilent(e memory.Entry, to string) {
 			return
 		}
 	}
-	mon.report("no message is claimed from a live process", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s", e.ID, e.Group, e.Owner, to))
+	mon.report("no message is claimed from a live process", "", "entry %s of the %s, which %s held, went to %s", e.ID, e.Group, e.Owner, to)
 }
 
 // promptly is how late an idle process may claim a message. A message whose idle time
@@ -119,7 +119,7 @@ func (mon *monitor) checkAcknowledged(e memory.Entry) {
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.handles != nil && s.consumerGroup.handles(typeOf(e.Fields)) {
-		mon.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, but %s acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+		mon.report("only the owner of a message acknowledges it", "", "entry %s of the %s was held by %s, but %s acknowledged it", e.ID, e.Group, e.Owner, s.Name)
 	}
 }
 
@@ -167,11 +167,11 @@ func (mon *monitor) checkDisowned(a delivery.Activity) {
 			return
 		}
 		if mon.others[key] {
-			mon.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, although it knew that another process owned it", a.Consumer, a.What, m.Event.ID))
+			mon.report("a call is not finished once another process owns it", m.Event.Execution, "%s has %s %s, although it knew that another process owned it", a.Consumer, a.What, m.Event.ID)
 		}
 		once, known := mon.performed[key]
 		if once {
-			mon.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s performed %s twice, although its lease never lapsed", a.Consumer, m.Event.ID))
+			mon.report("a call is repeated only with a reason", m.Event.Execution, "%s performed %s twice, although its lease never lapsed", a.Consumer, m.Event.ID)
 		}
 		if !known {
 			mon.performed[key] = true

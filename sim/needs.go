@@ -46,7 +46,7 @@ func (mon *monitor) checkNeeds(ctx context.Context) {
 		if !it.state.Status.Ended() {
 			needed = it.state.Needs(it.env).Timers
 			for _, text := range mon.unmetNeeds(ctx, &it.pastState, performing) {
-				mon.report(ruleNeeded, id, text)
+				mon.report(ruleNeeded, id, "%s", text)
 			}
 		}
 		mon.checkUseless(id, needed)
@@ -164,7 +164,7 @@ func (mon *monitor) checkUseless(id string, needed []event.Timer) {
 			continue
 		}
 		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return invariant.Slot(n) == invariant.Slot(t) && n.FireAt.Equal(t.FireAt) }) {
-			mon.report(ruleAwaited, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt))
+			mon.report(ruleAwaited, id, "nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 		}
 	}
 }

@@ -172,13 +172,13 @@ func (ops *operations) checkHoldsNothing(ctx context.Context, id string) {
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, ops.tenantOf(id))
 	for _, timer := range ops.timerMembers() {
 		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, ops.idOf(id))) {
-			ops.report(rule, id, "its timer is still set: "+timer)
+			ops.report(rule, id, "its timer is still set: %s", timer)
 		}
 	}
 	prefix := ops.keys.Listeners(ops.tenantOf(id), "")
 	for _, key := range ops.memory.Keys(prefix) {
 		if ops.listensFor(ctx, id, strings.TrimPrefix(key, prefix)) {
-			ops.report(rule, id, "it is still on the list "+key)
+			ops.report(rule, id, "it is still on the list %s", key)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func (ops *operations) mend(ctx context.Context, id string) error {
 			return err
 		}
 		if !replayed {
-			ops.report("a dead letter is replayed once", id, "that of "+l.Event.ID+" was gone")
+			ops.report("a dead letter is replayed once", id, "that of %s was gone", l.Event.ID)
 		}
 	}
 	return nil
@@ -381,7 +381,7 @@ func (ops *operations) restore(ctx context.Context, id string, still bool) (foun
 		return false, nil
 	}
 	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(ops.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
-		ops.report(ruleNeeded, id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
+		ops.report(ruleNeeded, id, "%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen))
 	}
 	outcome, err := timers.New(ops.engine.Store).Restore(ctx, x, missing, operatorName)
 	if err == nil && outcome == store.Committed {
@@ -435,7 +435,7 @@ func (ops *operations) migrate(ctx context.Context, id string) error {
 		return err
 	}
 	if a, b := past.state.Needs(past.env).Listen, next.Needs(env).Listen; !slices.Equal(a, b) {
-		ops.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v before, and listens for %v now", a, b))
+		ops.report("a migrated execution continues as before", id, "it listened for %v before, and listens for %v now", a, b)
 	}
 	snapshot, err := next.Snapshot()
 	if err != nil {
@@ -475,5 +475,5 @@ func (ops *operations) checkActivity(a delivery.Activity) {
 			return
 		}
 	}
-	ops.report("no message is claimed from a live process", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
+	ops.report("no message is claimed from a live process", a.Message.Event.Execution, "%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer)
 }

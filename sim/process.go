@@ -251,7 +251,7 @@ func (sup *supervisor) checkReleased(ctx context.Context, p *process) error {
 			}
 			for _, entry := range pending {
 				if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
-					sup.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, g.redisName(), entry.Consumer))
+					sup.report("a stopping process releases its messages", "", "entry %s of the %s is still held by %s", entry.ID, g.redisName(), entry.Consumer)
 				}
 			}
 		}

@@ -20,7 +20,7 @@ import (
 // streamCheck checks the events in stream order. Their times do not give the order, since an
 // event has the time of the step that published it.
 type streamCheck struct {
-	broken invariant.Report
+	report invariant.Report
 	slack  time.Duration
 	twice  bool // a fault may have published an event twice
 
@@ -42,9 +42,9 @@ type eventKey struct{ execution, id string }
 
 // checkPublished checks the published events: no timer fires after its execution ended or after
 // it was replaced, no event is published twice, and every end is published.
-func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
+func (chk *checker) checkPublished(t *Trial) {
 	p := streamCheck{
-		broken: broken, slack: chk.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &chk.poison, reopened: chk.operators.reopened, unsure: map[string]bool{},
+		report: chk.report, slack: chk.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &chk.poison, reopened: chk.operators.reopened, unsure: map[string]bool{},
 		twice: chk.duplicated(),
 	}
 	for _, end := range t.Ends {
@@ -56,20 +56,20 @@ func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
 	}
 	for e := range chk.publications() {
 		if tenant := chk.tenantOf(e.Execution); tenant != e.Tenant {
-			broken(ruleTenants, e.Execution, "%s %s is in the stream of %s", e.Type, e.ID, e.Tenant)
+			chk.report(ruleTenants, e.Execution, "%s %s is in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
 		if p.isFirst(e) {
 			p.take(e)
 		}
 	}
-	p.keys.left(p.ends, broken)
-	chk.checkEmitted(t.Ends, p.emitted, broken)
-	chk.checkChildren(t, p.seen, broken)
+	p.keys.left(p.ends, chk.report)
+	chk.checkEmitted(t.Ends, p.emitted)
+	chk.checkChildren(t, p.seen)
 	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() && !p.seen[eventKey{end.ID, end.History[n-1].ID}] {
-			broken("the end of every execution is published", end.ID, "%s was not published", end.History[n-1].Type)
+			chk.report("the end of every execution is published", end.ID, "%s was not published", end.History[n-1].Type)
 		}
-		chk.checkReceived(end, broken)
+		chk.checkReceived(end)
 	}
 }
 
@@ -77,7 +77,7 @@ func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
 func (c *streamCheck) isFirst(e publication) bool {
 	id := eventKey{e.Execution, e.ID}
 	if c.seen[id] && !c.twice && e.publishedOnce() && !c.poison.includes(e.ID) && !c.reopened[strings.TrimSuffix(e.ID, "/parent")] {
-		c.broken("an event is published once", e.Execution, "%s %s was published twice", e.Type, e.ID)
+		c.report("an event is published once", e.Execution, "%s %s was published twice", e.Type, e.ID)
 	}
 	again := c.seen[id]
 	if again && e.Type == event.TimerScheduled { // the first one consumed the record that the timer was cancelled
@@ -93,7 +93,7 @@ func (c *streamCheck) take(e publication) {
 		c.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
 	}
 	if e.Type == event.TimerFired && c.over[e.Execution] && !c.setTwice[eventKey{e.Execution, e.Task}] {
-		c.broken("no timer outlives its execution", e.Execution, "a timer of %s fired at %v, after the end", e.Task, e.Time)
+		c.report("no timer outlives its execution", e.Execution, "a timer of %s fired at %v, after the end", e.Task, e.Time)
 	}
 	switch last, known := c.last[e.Execution]; {
 	case e.Type == event.ExecutionRetried:
@@ -105,7 +105,7 @@ func (c *streamCheck) take(e publication) {
 		c.ends[e.Execution] = e.Time.Add(-c.slack)
 	}
 	if !c.twice { // a repeated request counts as the last one
-		c.keys.take(e.entry, e.Event, c.slack, c.broken)
+		c.keys.take(e.entry, e.Event, c.slack, c.report)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *streamCheck) checkCancelled(e publication) {
 	case e.Type == event.TimerScheduled:
 		delete(c.cancelled, key)
 	case c.cancelled[key]:
-		c.broken("a cancelled timer does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
+		c.report("a cancelled timer does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 	}
 }
 
@@ -219,7 +219,7 @@ func ended(e event.Event) bool {
 
 // checkEmitted checks that the events that tasks have emitted were published, and that ids
 // given by the engine are unique.
-func (chk *checker) checkEmitted(ends []End, published map[string]bool, broken invariant.Report) {
+func (chk *checker) checkEmitted(ends []End, published map[string]bool) {
 	isEmit := func(t *dsl.Task) bool { return t.Kind == dsl.Emit }
 	if !slices.ContainsFunc(chk.cfg.Definitions(), func(def *dsl.Definition) bool { return HasTask(def, isEmit) }) {
 		return
@@ -241,10 +241,10 @@ func (chk *checker) checkEmitted(ends []End, published map[string]bool, broken i
 			}
 			id := chk.tenantOf(end.ID) + " " + sent.Source + " " + sent.ID
 			if !published[id] {
-				broken("every emitted event is published", end.ID, "%s %s of %s was not", sent.Type, sent.ID, e.Task)
+				chk.report("every emitted event is published", end.ID, "%s %s of %s was not", sent.Type, sent.ID, e.Task)
 			}
 			if by := tasks[id]; by != "" && strings.HasPrefix(sent.ID, chk.idOf(end.ID)+event.ParseRun(e.Task).Ref) {
-				broken("every emitted event has an id of its own", end.ID, "%s and %s both emitted %s %s", by, invariant.RunName(e.Task), sent.Type, sent.ID)
+				chk.report("every emitted event has an id of its own", end.ID, "%s and %s both emitted %s %s", by, invariant.RunName(e.Task), sent.Type, sent.ID)
 			}
 			tasks[id] = invariant.RunName(e.Task) + " of " + end.ID
 		}
@@ -265,7 +265,7 @@ type timerRequest struct {
 
 // take records what a stream entry says about a timer. It reports a timer that fires
 // although a later request replaced it more than slack ago.
-func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, broken invariant.Report) {
+func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, report invariant.Report) {
 	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
 		return
 	}
@@ -286,7 +286,7 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 	for len(requests) > 0 && !requests[len(requests)-1].FireAt.Equal(t.FireAt) {
 		last := requests[len(requests)-1]
 		if at.Sub(last.at) > slack {
-			broken("the last timer request for a key counts", e.Execution, "the timer of %s for %v fired, although a later request replaced it at %v", t.Key, t.FireAt, last.at)
+			report("the last timer request for a key counts", e.Execution, "the timer of %s for %v fired, although a later request replaced it at %v", t.Key, t.FireAt, last.at)
 			return
 		}
 		requests = requests[:len(requests)-1]
@@ -296,7 +296,7 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 
 // left reports timers that have never fired although their execution was still running
 // when they were due.
-func (k keyedTimers) left(over map[string]time.Time, broken invariant.Report) {
+func (k keyedTimers) left(over map[string]time.Time, report invariant.Report) {
 	for _, id := range slices.Sorted(maps.Keys(k)) {
 		n := len(k[id])
 		if n == 0 || k[id][n-1].cancels {
@@ -304,7 +304,7 @@ func (k keyedTimers) left(over map[string]time.Time, broken invariant.Report) {
 		}
 		last := k[id][n-1]
 		if end := over[last.Execution]; !end.IsZero() && end.After(later(last.at, last.Due())) {
-			broken("a timer with a key is not lost", last.Execution, "that of %s for %v never fired", last.Key, last.FireAt)
+			report("a timer with a key is not lost", last.Execution, "that of %s for %v never fired", last.Key, last.FireAt)
 		}
 	}
 }

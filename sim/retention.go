@@ -62,10 +62,10 @@ func (mon *monitor) removed(key string) {
 	case over.IsZero():
 		mon.report(rule, id, "it was removed before it ended")
 	case longest == 0 || past < longest:
-		mon.report(rule, id, fmt.Sprintf("it was removed %v after its end, but is to be kept for %v", past, longest))
+		mon.report(rule, id, "it was removed %v after its end, but is to be kept for %v", past, longest)
 	}
 	if over, begun := mon.finished.over[Parent(id)]; begun && over.IsZero() {
-		mon.report(rule, id, "it was removed before "+Parent(id)+" ended")
+		mon.report(rule, id, "it was removed before %s ended", Parent(id))
 	}
 }
 

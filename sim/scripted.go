@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // Scripted is what happens in a simulation by script, in addition to what its Plan and its
@@ -31,6 +32,6 @@ type Arrival struct {
 // Operator is what an operation can use.
 type Operator struct {
 	Store   *store.Store
-	Elapsed time.Duration                        // since the start of the simulation
-	Report  func(rule, execution, detail string) // records a violation
+	Elapsed time.Duration    // since the start of the simulation
+	Report  invariant.Report // records a violation
 }

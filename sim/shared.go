@@ -49,7 +49,7 @@ type shared struct {
 	reached       []Reached      // in order of arrival
 	operators     operators
 	poison        poisonMessages
-	violations    []Violation // violations found while the simulation runs
+	violations    []Violation // in the order in which they were found
 }
 
 func newShared(cfg Config) shared {
@@ -210,9 +210,9 @@ func (sh *shared) slack() time.Duration {
 	return slack
 }
 
-// report records a violation that is found while the simulation runs.
-func (sh *shared) report(rule, execution, detail string) {
-	sh.violations = append(sh.violations, Violation{rule, execution, detail})
+// report records a violation; it is an invariant.Report.
+func (sh *shared) report(rule, execution, format string, args ...any) {
+	sh.violations = append(sh.violations, Violation{rule, execution, fmt.Sprintf(format, args...)})
 }
 
 // executions returns the ids of all executions, sorted.

@@ -140,7 +140,7 @@ func (sim *simulation) restart(ctx context.Context, id string) {
 		return
 	}
 	if err := sim.begin(ctx, id); !errors.Is(err, store.ErrExists) {
-		sim.report("an execution starts once", id, fmt.Sprintf("starting it again returned %v, want %v", err, store.ErrExists))
+		sim.report("an execution starts once", id, "starting it again returned %v, want %v", err, store.ErrExists)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ type Trial struct {
 	*Result
 	Ends     []End             // of all executions including children, ordered by id
 	Injected []InjectedFault   // the faults in order
-	Broken   []Violation       // the violated invariants
+	Broken   []Violation       // the violated invariants, in the order in which they were found
 	Commands map[string]uint64 // sent by each service, over all incarnations of its process
 	Calls    map[string]uint64 // made by each executor
 	Actions  map[Action]int    // how many times each call reached its service
@@ -114,13 +113,17 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if err := sim.launch(ctx); err != nil {
 		return nil, err
 	}
-	stop, broken := sim.runToEnd(ctx)
+	stop := sim.runToEnd(ctx)
 	for _, s := range sim.services {
 		sim.countCommands(s)
 	}
-	t := &Trial{Injected: sim.injected, Actions: sim.actions, Commands: sim.sent, Calls: sim.called, Reached: sim.reached, Answered: sim.answered, Rekeyed: sim.rekeyed, Unmocked: sim.unmocked, Operated: sim.operated(), Broken: broken, StrayTimers: slices.Sorted(slices.Values(sim.strayTimers))}
 	if stop == Stuck {
-		t.Broken = append(t.Broken, Violation{Rule: "all work ends", Detail: fmt.Sprintf("the services were still busy after %d turns", sim.turns)})
+		sim.report("all work ends", "", "the services were still busy after %d turns", sim.turns)
+	}
+	t := &Trial{
+		Injected: sim.injected, Commands: sim.sent, Calls: sim.called,
+		Actions: sim.actions, Reached: sim.reached, Answered: sim.answered, Rekeyed: sim.rekeyed, Unmocked: sim.unmocked,
+		Operated: sim.operated(), StrayTimers: slices.Sorted(slices.Values(sim.strayTimers)),
 	}
 	if t.Result, err = sim.result(ctx, stop); err != nil {
 		return nil, err
@@ -128,34 +131,33 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if err := sim.check(ctx, t); err != nil {
 		return nil, err
 	}
+	t.Broken = sim.violations
 	return t, ctx.Err()
 }
 
 // runToEnd runs the simulation and turns errors and panics of services into violations.
-func (sim *simulation) runToEnd(ctx context.Context) (stop Stop, broken []Violation) {
+func (sim *simulation) runToEnd(ctx context.Context) (stop Stop) {
 	defer func() {
 		if r := recover(); r != nil {
-			stop, broken = Never, []Violation{{Rule: "nothing panics", Detail: fmt.Sprint(r)}}
+			stop = Never
+			sim.report("nothing panics", "", "%v", r)
 		}
 	}()
 	stop, err := sim.run(ctx)
 	if err != nil {
-		broken = []Violation{{Rule: "a service fails only if Redis fails", Detail: err.Error()}}
+		sim.report("a service fails only if Redis fails", "", "%v", err)
 	}
-	return stop, broken
+	return stop
 }
 
 // check checks all invariants.
 func (sim *simulation) check(ctx context.Context, t *Trial) error {
 	sim.current, sim.cfg.Plan = nil, nil // no more faults
 	ctx = context.WithoutCancel(ctx)
-	note := func(rule, execution, format string, args ...any) {
-		t.Broken = append(t.Broken, Violation{rule, execution, fmt.Sprintf(format, args...)})
-	}
 	c := &checker{&sim.monitor}
 	var err error
 	for _, id := range sim.executions(ctx) {
-		end, err := c.inspect(ctx, id, note)
+		end, err := c.inspect(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -166,16 +168,15 @@ func (sim *simulation) check(ctx context.Context, t *Trial) error {
 		t.Shared = sim.kept("")
 	}
 	if t.Stop == "" && c.allEnded(t.Ends) {
-		err = c.checkLeftovers(ctx, note)
-		c.checkLeftoverKeys(note)
-		c.checkKeys(t, note)
+		err = c.checkLeftovers(ctx)
+		c.checkLeftoverKeys()
+		c.checkKeys(t)
 	}
-	c.checkRepeatedCalls(note)
-	t.Broken = append(t.Broken, sim.violations...)
-	c.checkPublished(t, note)
-	c.checkIndexes(t, note)
-	c.checkActs(t.Ends, note)
-	return errors.Join(err, c.checkDeadLetters(ctx, t, note))
+	c.checkRepeatedCalls()
+	c.checkPublished(t)
+	c.checkIndexes(t)
+	c.checkActs(t.Ends)
+	return errors.Join(err, c.checkDeadLetters(ctx, t))
 }
 
 // DeadLetter reports whether the violation is a dead letter that no fault justifies.

@@ -77,7 +77,7 @@ func (a act) replays(ctx context.Context, o sim.Operator) error {
 				return err
 			}
 			if again != (n == 0) {
-				o.Report("a dead letter is replayed once", l.Event.Execution, fmt.Sprintf("attempt %d after %v returned %t", n+1, o.Elapsed.Round(time.Second), again))
+				o.Report("a dead letter is replayed once", l.Event.Execution, "attempt %d after %v returned %t", n+1, o.Elapsed.Round(time.Second), again)
 			}
 		}
 	}
