@@ -25,7 +25,7 @@ type checker struct{ *monitor }
 func (chk *checker) inspect(ctx context.Context, id string) (End, error) {
 	end := End{ID: id}
 	x, err := chk.engine.Store.Execution(ctx, chk.tenantOf(id), chk.idOf(id))
-	if errors.Is(err, store.ErrNotFound) && chk.finished.removed[id] {
+	if errors.Is(err, store.ErrNotFound) && chk.removals[id] {
 		end.Status = Removed
 		return end, nil
 	}
@@ -493,6 +493,34 @@ func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial) error {
 	t.Operated.AlsoDeadLettered = chk.poison.alsoDeadLettered
 	return nil
 }
+
+// checkPoison checks the number of dead letters and the crash counts of poison messages. If
+// there are several, a process that crashes on one may be handling another, which counts as a
+// crash of both until they are handled in isolation.
+func (chk *checker) checkPoison(deadLetters int) {
+	const enough = 5
+	deadLetters += chk.operators.replayed
+	for _, v := range chk.poison.all {
+		fewest, most := enough, enough
+		if len(chk.poison.all) > 1 {
+			fewest -= candidateCrashes
+		}
+		for _, s := range chk.injected {
+			if s.Kind == Delay || s.Kind == DropReply { // a frozen process counts as crashed, and may crash later
+				most++
+			}
+		}
+		counted := deadLetters == len(chk.poison.all) && v.crashes >= fewest
+		if most > enough { // another process may have handled a message on which a process crashes
+			counted = deadLetters <= len(chk.poison.all)
+		}
+		if !counted || v.crashes > most {
+			chk.report(rulePoison, chk.label(v.of.tenant, v.event.Execution), "%d processes crashed on %s %s, and there are %d dead letters for %d poison messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(chk.poison.all))
+		}
+	}
+}
+
+const rulePoison = "a poison message is dead-lettered once"
 
 // problem decodes an error from Redis; nil if there is none.
 func problem(text json.RawMessage) *event.Problem {

@@ -3,9 +3,11 @@ package sim
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -192,6 +194,18 @@ func (in *injector) faultHashes(s *service) []uint64 {
 	return s.faultHashes
 }
 
+// callFaults returns the faults of a service's next call, listed or random.
+func (in *injector) callFaults(s *service, task string) []Fault {
+	s.calls++
+	in.called[s.Name] = s.calls
+	faults := in.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
+	for _, f := range faults {
+		in.inject(f, "call")
+		in.injected[len(in.injected)-1].Task = task
+	}
+	return faults
+}
+
 // The errors that a service sees.
 var (
 	errLost    = errors.New("the connection was lost")
@@ -251,6 +265,23 @@ func (in *injector) faulty(perform func() error, faults []Fault) error {
 	return err
 }
 
+// republish publishes the latest event once more, like a producer that did not receive the
+// reply.
+func (in *injector) republish() {
+	in.asSimulation(func(ctx context.Context) error {
+		key := in.last
+		entries, err := in.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		var values []any
+		for _, name := range slices.Sorted(maps.Keys(entries[0].Values)) {
+			values = append(values, name, entries[0].Values[name])
+		}
+		return in.client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: values}).Err()
+	})
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -292,32 +323,6 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	if f.Amount, err = time.ParseDuration(w.Amount); err != nil || f.Amount < 0 {
 		return fmt.Errorf("read a fault: amount %q, want a duration such as 45s", w.Amount)
 	}
-	return nil
-}
-
-// writtenAct is the JSON form of an Act.
-type writtenAct struct {
-	What      ActKind `json:"what"`
-	Execution string  `json:"execution"`
-	After     string  `json:"after"`
-}
-
-// MarshalJSON writes the duration in Go's notation.
-func (a Act) MarshalJSON() ([]byte, error) {
-	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
-func (a *Act) UnmarshalJSON(text []byte) error {
-	var w writtenAct
-	if err := ReadStrictly(text, &w); err != nil {
-		return fmt.Errorf("read an operator action: %w", err)
-	}
-	after, err := time.ParseDuration(w.After)
-	if err != nil || after < 0 || !slices.Contains(ActKinds(), w.What) {
-		return fmt.Errorf("read an operator action: %q after %q, want one of %q after a duration such as 45s", w.What, w.After, ActKinds())
-	}
-	*a = Act{w.What, w.Execution, after}
 	return nil
 }
 

@@ -40,31 +40,8 @@ func (sched *scheduler) consumerGroup(s engine.Service) *consumerGroup {
 	return g
 }
 
-// added is called for each new stream entry or sorted-set member in Redis, and wakes the
-// services that it concerns.
-func (sim *simulation) added(key string, fields []string) {
-	switch {
-	case slices.Contains(sim.streams, key):
-		sim.last = key
-		sim.published(typeOf(fields))
-		sim.fired(fields)
-	case slices.Contains(sim.timers, key):
-		for _, g := range sim.groups {
-			// The service that sets a timer knows about it. Other services learn of it
-			// from an event, which services of a lazy simulation do not read.
-			if self := sim.current != nil && sim.current.consumerGroup == g; sim.lazy && g.firesTimers() && !self {
-				sim.notify(g)
-			}
-		}
-	default:
-		if sim.cfg.Plan != nil {
-			sim.written(key, fields)
-		}
-	}
-}
-
-// published wakes the services that an event of this type concerns.
-func (sched *scheduler) published(typ event.Type) {
+// wakeFor wakes the services that a published event of this type concerns.
+func (sched *scheduler) wakeFor(typ event.Type) {
 	for _, g := range sched.groups {
 		if g.handles == nil {
 			continue

@@ -30,8 +30,9 @@ type monitor struct {
 
 // records are what the monitor remembers.
 type records struct {
-	finished      finished
-	others        map[string]bool          // messages that a process knows to be owned by another one
+	endedAt       map[string]time.Time     // when each execution ended; zero while it runs
+	removals      map[string]bool          // executions that were removed
+	disowned      map[string]bool          // messages that a process knows to be owned by another one
 	performed     map[string]bool          // requests whose call a consumer has performed; false if it may perform it again, because the lease has lapsed
 	idempotency   map[string]string        // the keys of task runs, and the task runs of keys
 	ownKeys       map[string]bool          // tasks that set their own key, see ownKey
@@ -40,7 +41,7 @@ type records struct {
 
 func newRecords() records {
 	return records{
-		finished: finished{map[string]time.Time{}, map[string]bool{}}, others: map[string]bool{}, performed: map[string]bool{},
+		endedAt: map[string]time.Time{}, removals: map[string]bool{}, disowned: map[string]bool{}, performed: map[string]bool{},
 		idempotency: map[string]string{}, ownKeys: map[string]bool{}, checkedStates: map[string]*checkedState{},
 	}
 }
@@ -49,8 +50,8 @@ func newRecords() records {
 func (mon *monitor) watch() {
 	mon.memory.Watch.Taken = mon.checkClaim
 	mon.memory.Watch.Acknowledged = mon.checkAcknowledged
-	mon.memory.Watch.Removed = mon.removed
-	mon.memory.Watch.Trimmed = mon.trimmed
+	mon.memory.Watch.Removed = mon.checkRemoved
+	mon.memory.Watch.Trimmed = mon.recordTrimmed
 	mon.memory.Watch.Lost = func(group, id string) {
 		mon.report("no entry is removed while a group still needs it", "", "entry %s is gone, but %s had not acknowledged it", id, group)
 	}
@@ -59,7 +60,7 @@ func (mon *monitor) watch() {
 // checkClaim checks that a message is claimed neither before its lease has ended nor long
 // after.
 func (mon *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
-	delete(mon.others, held(to, e.Stream, e.ID))
+	delete(mon.disowned, held(to, e.Stream, e.ID))
 	mon.performed[held(to, e.Stream, e.ID)] = false
 	if idle < 24*time.Hour { // the engine releases an entry by making it idle for a day
 		mon.isolated.recordClaim(e)
@@ -123,6 +124,18 @@ func (mon *monitor) checkAcknowledged(e memory.Entry) {
 	}
 }
 
+// recordTrimmed keeps an entry that leaves its stream.
+func (mon *monitor) recordTrimmed(key, entry string, fields []string) {
+	at := slices.Index(mon.streams, key)
+	if at < 0 {
+		return
+	}
+	if p := publicationOf(entry, fields); p.Execution != "" {
+		p.Tenant, p.Execution = mon.tenants[at], mon.label(mon.tenants[at], p.Execution)
+		mon.past = append(mon.past, p)
+	}
+}
+
 // consumerOf returns the process of a consumer.
 func consumerOf(name string) string {
 	_, rest, _ := strings.Cut(name, "-")
@@ -141,7 +154,7 @@ func (mon *monitor) recordLost(cmd redis.Cmder) {
 	lost, err := reply.StringSlice()
 	if args := cmd.Args(); err == nil && len(args) > consumer {
 		for _, id := range lost {
-			mon.others[held(fmt.Sprint(args[consumer]), fmt.Sprint(args[key]), id)] = true
+			mon.disowned[held(fmt.Sprint(args[consumer]), fmt.Sprint(args[key]), id)] = true
 		}
 	}
 }
@@ -159,14 +172,14 @@ func (mon *monitor) checkDisowned(a delivery.Activity) {
 	key := held(a.Consumer, mon.keys.Stream(m.Tenant), m.ID)
 	switch a.What { //nolint:exhaustive // the others do not matter here
 	case delivery.Began: // it may have been read before another process owned it
-		delete(mon.others, key)
+		delete(mon.disowned, key)
 	case delivery.Claimed: // its lease has lapsed, even if it was the consumer's own
 		mon.performed[key] = false
 	case delivery.Performed:
 		if m.Event.Type != event.TaskRequested || a.Task != "call" {
 			return
 		}
-		if mon.others[key] {
+		if mon.disowned[key] {
 			mon.report("a call is not finished once another process owns it", m.Event.Execution, "%s has %s %s, although it knew that another process owned it", a.Consumer, a.What, m.Event.ID)
 		}
 		once, known := mon.performed[key]

@@ -88,12 +88,12 @@ func (mon *monitor) refreshState(ctx context.Context, id string) (*checkedState,
 
 // groupIdle reports whether a consumer group has no unread and no unacknowledged event that
 // concerns it.
-func (sched *scheduler) groupIdle(group string) bool {
-	for _, g := range sched.groups {
+func (mon *monitor) groupIdle(group string) bool {
+	for _, g := range mon.groups {
 		if g.group != group {
 			continue
 		}
-		if unread, pending := sched.open(g, ""); unread+pending > 0 {
+		if unread, pending := mon.open(g, ""); unread+pending > 0 {
 			return false
 		}
 	}
@@ -101,8 +101,8 @@ func (sched *scheduler) groupIdle(group string) bool {
 }
 
 // redeliveryScheduled reports whether a failed delivery is scheduled for another try.
-func (sched *scheduler) redeliveryScheduled() bool {
-	return slices.ContainsFunc(sched.timerMembers(), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
+func (mon *monitor) redeliveryScheduled() bool {
+	return slices.ContainsFunc(mon.timerMembers(), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
 // unmetNeeds returns one line for each thing that an execution waits for but no service will

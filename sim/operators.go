@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +57,32 @@ func (d ActKind) typ() event.Type {
 		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
 		Cancel: event.ExecutionCancelled, Retry: event.ExecutionRetried,
 	}[d]
+}
+
+// writtenAct is the JSON form of an Act.
+type writtenAct struct {
+	What      ActKind `json:"what"`
+	Execution string  `json:"execution"`
+	After     string  `json:"after"`
+}
+
+// MarshalJSON writes the duration in Go's notation.
+func (a Act) MarshalJSON() ([]byte, error) {
+	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
+func (a *Act) UnmarshalJSON(text []byte) error {
+	var w writtenAct
+	if err := ReadStrictly(text, &w); err != nil {
+		return fmt.Errorf("read an operator action: %w", err)
+	}
+	after, err := time.ParseDuration(w.After)
+	if err != nil || after < 0 || !slices.Contains(ActKinds(), w.What) {
+		return fmt.Errorf("read an operator action: %q after %q, want one of %q after a duration such as 45s", w.What, w.After, ActKinds())
+	}
+	*a = Act{w.What, w.Execution, after}
+	return nil
 }
 
 // operators records what operators have done in a simulation.

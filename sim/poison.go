@@ -79,8 +79,6 @@ func (ops *operations) likePoison(v *poisonMessage, m store.Message) bool {
 		ops.operators.retried[ops.label(m.Tenant, m.Event.Execution)] == 1 && Choice(ops.cfg.Seed, "killed twice")%2 == 0
 }
 
-const rulePoison = "a poison message is dead-lettered once"
-
 // explainedByPoison classifies a dead letter. own: it is a poison message itself. along: a
 // poison message explains it, because it cancels an execution that the poison message would
 // have started, is an input for one whose start had to wait meanwhile, or because another
@@ -98,32 +96,6 @@ func (sh *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, al
 		}
 	}
 	return own, along
-}
-
-// checkPoison checks the number of dead letters and the crash counts of poison messages. If
-// there are several, a process that crashes on one may be handling another, which counts as a
-// crash of both until they are handled in isolation.
-func (chk *checker) checkPoison(deadLetters int) {
-	const enough = 5
-	deadLetters += chk.operators.replayed
-	for _, v := range chk.poison.all {
-		fewest, most := enough, enough
-		if len(chk.poison.all) > 1 {
-			fewest -= candidateCrashes
-		}
-		for _, s := range chk.injected {
-			if s.Kind == Delay || s.Kind == DropReply { // a frozen process counts as crashed, and may crash later
-				most++
-			}
-		}
-		counted := deadLetters == len(chk.poison.all) && v.crashes >= fewest
-		if most > enough { // another process may have handled a message on which a process crashes
-			counted = deadLetters <= len(chk.poison.all)
-		}
-		if !counted || v.crashes > most {
-			chk.report(rulePoison, chk.label(v.of.tenant, v.event.Execution), "%d processes crashed on %s %s, and there are %d dead letters for %d poison messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(chk.poison.all))
-		}
-	}
 }
 
 // crashOnType crashes a process that handles an event of the type Scripted.CrashType.

@@ -2,9 +2,9 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // process is one engine process of the simulation, which can crash, stop and restart.
@@ -63,6 +64,80 @@ func (sim *simulation) boot(ctx context.Context, p *process) error {
 	return nil
 }
 
+// options returns the engine's options for the simulation: nothing blocks.
+func (sim *simulation) options(p *process) engine.Options {
+	opts := engine.Defaults()
+	opts.Process = p.name()
+	opts.Tenants = sim.tenants
+	opts.Workers, opts.Executors, opts.Timers = 1, sim.cfg.Executors, 1
+	if !sim.cfg.callsOut() {
+		opts.Executors = 1 // it has nothing to do
+	}
+	opts.Block(0)
+	opts.Cluster = sim.cfg.Cluster
+	opts.Embedded = sim.memory == nil // as in flunq dev
+	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
+	if sim.lazy {
+		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // no process crashes
+	}
+	if sim.cfg.Plan != nil {
+		batch := sim.cfg.batch()
+		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
+		opts.Activity = sim.checkActivity
+		const every, most = 8, 12 // one simulation in eight handles few items at a time
+		opts.Chunk, opts.Snapshots = sim.cfg.chunkSize("chunk", every, most), sim.cfg.chunkSize("snapshots", every, most)
+		opts.Fires = cmp.Or(sim.cfg.chunkSize("fires", every, most), opts.Fires)
+		opts.Workers, opts.Timers = sim.cfg.serviceCount("workers"), sim.cfg.serviceCount("timers")
+		if waits := sim.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
+			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
+		}
+	}
+	opts.Secrets, opts.Version, opts.Remote, opts.Limits = sim.cfg.Secrets, sim.cfg.Version, sim.cfg.Remote, sim.cfg.Limits
+	opts.Observe, opts.Retention = sim.observe, sim.retention
+	opts.Transport, opts.Memory = sim.outward, &memories
+	if sim.cfg.Scripted.Breakers != nil {
+		opts.Breakers = sim.cfg.Scripted.Breakers()
+	}
+	return opts
+}
+
+// memories holds the idle buffers of the stores of all simulations.
+//
+//nolint:gochecknoglobals // pools of empty buffers
+var memories wire.Memory
+
+// serviceCount returns the number of services of a kind in each process of a search's
+// simulation: one, or sometimes two, which share their process's buffer.
+func (cfg Config) serviceCount(kind string) int {
+	const every = 4 // one simulation in four has two
+	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%every == 1 {
+		return 2
+	}
+	return 1
+}
+
+// chunkSize returns how many items an operation handles at a time: usually 0, which means all,
+// but in one simulation out of "every" a number from 1 to most.
+func (cfg Config) chunkSize(what string, every, most uint64) int {
+	if n := Choice(cfg.Seed, what); n%every == 1 {
+		return int(n/every%most) + 1
+	}
+	return 0
+}
+
+// batch returns how many events the services of a search's simulation read at a time: the
+// default, or few enough that simultaneous events go to different services. Simulations with many
+// executions and no faults use the default more often, since some of their executions race
+// anyway.
+func (cfg Config) batch() int {
+	usual := engine.Defaults().Worker.Batch
+	batches := []int{usual, 1, usual, 2}
+	if cfg.harmless() && cfg.Executions > 1 {
+		batches = []int{usual, 1, usual, 2, usual, 2, usual, usual}
+	}
+	return batches[mix(cfg.Seed, hashed("batch"), 0)%uint64(len(batches))]
+}
+
 // parse returns the definitions that were parsed before the simulation began, since
 // otherwise each process of each simulation would parse them again.
 func (sim *simulation) parse(workflow string, text []byte) (*dsl.Definition, error) {
@@ -93,9 +168,9 @@ func (sup *supervisor) freeze(p *process, amount time.Duration) {
 }
 
 // wakeAll wakes all services to look for messages to claim.
-func (sched *scheduler) wakeAll() {
-	for _, s := range sched.services {
-		sched.wakeService(s)
+func (sup *supervisor) wakeAll() {
+	for _, s := range sup.services {
+		sup.wakeService(s)
 	}
 }
 
@@ -148,29 +223,12 @@ func (sim *simulation) reboot(ctx context.Context) error {
 	return nil
 }
 
-// republish publishes the latest event once more, like a producer that did not receive the
-// reply.
-func (sup *supervisor) republish() {
-	sup.asSimulation(func(ctx context.Context) error {
-		key := sup.last
-		entries, err := sup.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
-		if err != nil || len(entries) == 0 {
-			return err
-		}
-		var values []any
-		for _, name := range slices.Sorted(maps.Keys(entries[0].Values)) {
-			values = append(values, name, entries[0].Values[name])
-		}
-		return sup.client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: values}).Err()
-	})
-}
-
 // grace is how long a stopping process may take to finish what it has begun, as in the engine.
 const grace = 5 * time.Second
 
 // replaceable reports whether another process can take over the work of p.
-func (sched *scheduler) replaceable(p *process) bool {
-	return slices.ContainsFunc(sched.processes, func(other *process) bool { return other != p && !other.dead && !other.stopping })
+func (sup *supervisor) replaceable(p *process) bool {
+	return slices.ContainsFunc(sup.processes, func(other *process) bool { return other != p && !other.dead && !other.stopping })
 }
 
 // requestStop asks a process to stop; another one replaces it after away.
@@ -212,23 +270,23 @@ func (sup *supervisor) finishStops() {
 // wakeReaders wakes the services that wait for messages, to claim what was released; in
 // production they look once a second. The timer service needs no waking: the holder of its
 // lease passes it on.
-func (sched *scheduler) wakeReaders() {
-	for _, s := range sched.services {
+func (sup *supervisor) wakeReaders() {
+	for _, s := range sup.services {
 		if s.consumerGroup.handles != nil && !s.consumerGroup.firesTimers() {
-			sched.wakeService(s)
+			sup.wakeService(s)
 		}
 	}
 }
 
 // wakeForUnread wakes the groups that have unread events, because the services that were woken
 // for these events may be gone.
-func (sched *scheduler) wakeForUnread() {
-	for _, g := range sched.groups {
+func (sup *supervisor) wakeForUnread() {
+	for _, g := range sup.groups {
 		if g.handles == nil || len(g.services) == 0 {
 			continue
 		}
-		if unread, _ := sched.open(g, ""); unread > 0 {
-			sched.notify(g)
+		if unread, _ := sup.open(g, ""); unread > 0 {
+			sup.notify(g)
 		}
 	}
 }

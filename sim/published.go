@@ -173,18 +173,6 @@ func (chk *checker) publications() iter.Seq[publication] {
 	}
 }
 
-// trimmed keeps an entry that leaves its stream.
-func (mon *monitor) trimmed(key, entry string, fields []string) {
-	at := slices.Index(mon.streams, key)
-	if at < 0 {
-		return
-	}
-	if p := publicationOf(entry, fields); p.Execution != "" {
-		p.Tenant, p.Execution = mon.tenants[at], mon.label(mon.tenants[at], p.Execution)
-		mon.past = append(mon.past, p)
-	}
-}
-
 func publicationOf(entry string, fields []string) (p publication) {
 	p.entry = entry
 	for i := 0; i+1 < len(fields); i += 2 {

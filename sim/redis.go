@@ -70,6 +70,29 @@ func openOwn(start time.Time, added func(key string, fields []string)) (inProces
 	return m, nil
 }
 
+// added is called for each new stream entry or sorted-set member in Redis, and wakes the
+// services that it concerns.
+func (sim *simulation) added(key string, fields []string) {
+	switch {
+	case slices.Contains(sim.streams, key):
+		sim.last = key
+		sim.wakeFor(typeOf(fields))
+		sim.recordStrayTimer(fields)
+	case slices.Contains(sim.timers, key):
+		for _, g := range sim.groups {
+			// The service that sets a timer knows about it. Other services learn of it
+			// from an event, which services of a lazy simulation do not read.
+			if self := sim.current != nil && sim.current.consumerGroup == g; sim.lazy && g.firesTimers() && !self {
+				sim.notify(g)
+			}
+		}
+	default:
+		if sim.cfg.Plan != nil {
+			sim.recordEnd(key, fields)
+		}
+	}
+}
+
 // pooledClient is a go-redis client that simulations use one after another. A client that has
 // opened a connection is closed instead of reused, so it keeps nothing from an ended simulation;
 // with the simulator's own Redis, hardly any client opens one.
@@ -134,8 +157,8 @@ func (sim *simulation) send(ctx context.Context, cmds []redis.Cmder, perform fun
 	if s.process.dead {
 		return errCrashed
 	}
-	if err := sim.yieldTurn(); err != nil {
-		return err
+	if !s.pause() {
+		return ErrStopped
 	}
 	s.commands++
 	var faults []Fault
@@ -147,8 +170,8 @@ func (sim *simulation) send(ctx context.Context, cmds []redis.Cmder, perform fun
 	}
 	// A frozen process sends its command only once it thaws.
 	for sim.clock.now.Before(s.process.frozen) {
-		if err := sim.yieldTurn(); err != nil {
-			return err
+		if !s.pause() {
+			return ErrStopped
 		}
 	}
 	var err error
@@ -172,9 +195,9 @@ func (sim *simulation) send(ctx context.Context, cmds []redis.Cmder, perform fun
 }
 
 // await blocks a read until there is something to read, or until its timeout.
-func (sched *scheduler) await(cmd redis.Cmder) error {
-	s := sched.current
-	if s == nil || sched.cfg.Waits == 0 || !s.consumerGroup.firesTimers() || cmd.Name() != "xreadgroup" {
+func (sim *simulation) await(cmd redis.Cmder) error {
+	s := sim.current
+	if s == nil || sim.cfg.Waits == 0 || !s.consumerGroup.firesTimers() || cmd.Name() != "xreadgroup" {
 		return nil
 	}
 	args, block := cmd.Args(), int64(0)
@@ -183,8 +206,8 @@ func (sched *scheduler) await(cmd redis.Cmder) error {
 			block, _ = args[i+1].(int64)
 		}
 	}
-	until := sched.clock.now.Add(time.Duration(block) * time.Millisecond)
-	for sched.clock.now.Before(until) && !sched.unread(s) {
+	until := sim.clock.now.Add(time.Duration(block) * time.Millisecond)
+	for sim.clock.now.Before(until) && !sim.unread(s) {
 		s.waits, s.wake = true, until
 		if !s.pause() {
 			return ErrStopped
@@ -193,7 +216,7 @@ func (sched *scheduler) await(cmd redis.Cmder) error {
 		switch {
 		case s.process.dead:
 			return errCrashed
-		case sched.clock.now.Before(sched.outage):
+		case sim.clock.now.Before(sim.outage):
 			return errLost
 		}
 	}
@@ -201,24 +224,15 @@ func (sched *scheduler) await(cmd redis.Cmder) error {
 }
 
 // unread reports whether the group of s has unread events.
-func (sched *scheduler) unread(s *service) bool {
-	return slices.ContainsFunc(sched.streams, func(stream string) bool {
-		unread, _ := sched.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true })
+func (sim *simulation) unread(s *service) bool {
+	return slices.ContainsFunc(sim.streams, func(stream string) bool {
+		unread, _ := sim.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true })
 		return unread > 0
 	})
 }
 
 // ErrStopped ends the services and the calls of a simulation that has ended.
 var ErrStopped = errors.New("the simulation has ended")
-
-// yieldTurn lets another service have a turn.
-func (sched *scheduler) yieldTurn() error {
-	s := sched.current
-	if s != nil && !s.pause() {
-		return ErrStopped
-	}
-	return nil
-}
 
 // Bug is a deliberate engine bug that the simulator's own tests plant to see whether the
 // simulator finds it. Script rewrites the source of a Lua script. Ahead returns commands to

@@ -26,28 +26,22 @@ func (cfg Config) simulatedRetention() engine.Retention {
 	return engine.Retention{Entries: int((n >> 8) % 16), Age: time.Duration((n>>16)%40_000+1) * time.Millisecond}
 }
 
-// finished records when executions ended, and which ones were removed.
-type finished struct {
-	over    map[string]time.Time
-	removed map[string]bool
-}
-
-// written records a new entry of a history.
-func (mon *monitor) written(key string, fields []string) {
+// recordEnd records whether an execution has ended with a new entry of its history.
+func (mon *monitor) recordEnd(key string, fields []string) {
 	id, history, ok := mon.executionIn(key)
 	if !ok || !history {
 		return
 	}
 	switch typeOf(fields) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		mon.finished.over[id] = publicationOf("", fields).Time // not the time of the commit, since its process may have frozen before it
+		mon.endedAt[id] = publicationOf("", fields).Time // not the time of the commit, since its process may have frozen before it
 	default: // it was retried, or has begun
-		mon.finished.over[id] = time.Time{}
+		mon.endedAt[id] = time.Time{}
 	}
 }
 
-// removed checks that no execution is removed too early, or while its parent is running.
-func (mon *monitor) removed(key string) {
+// checkRemoved checks that no execution is removed too early, or while its parent is running.
+func (mon *monitor) checkRemoved(key string) {
 	if key == mon.refused.key {
 		return // it was only renamed
 	}
@@ -56,15 +50,15 @@ func (mon *monitor) removed(key string) {
 	if !ok || history {
 		return
 	}
-	mon.finished.removed[id] = true
-	over, longest := mon.finished.over[id], mon.retention.Finished.Shortest()
-	switch past := mon.clock.now.Sub(over); {
-	case over.IsZero():
+	mon.removals[id] = true
+	end, longest := mon.endedAt[id], mon.retention.Finished.Shortest()
+	switch past := mon.clock.now.Sub(end); {
+	case end.IsZero():
 		mon.report(rule, id, "it was removed before it ended")
 	case longest == 0 || past < longest:
 		mon.report(rule, id, "it was removed %v after its end, but is to be kept for %v", past, longest)
 	}
-	if over, begun := mon.finished.over[Parent(id)]; begun && over.IsZero() {
+	if end, begun := mon.endedAt[Parent(id)]; begun && end.IsZero() {
 		mon.report(rule, id, "it was removed before %s ended", Parent(id))
 	}
 }
@@ -72,12 +66,12 @@ func (mon *monitor) removed(key string) {
 // Removed is the status of an execution that was removed after its retention period.
 const Removed decide.Status = "removed"
 
-// fired records a timer that fired for an execution that does not exist.
-func (mon *monitor) fired(fields []string) {
+// recordStrayTimer records a timer that fired for an execution that does not exist.
+func (mon *monitor) recordStrayTimer(fields []string) {
 	if mon.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}
-	if _, known := mon.finished.over[Field(fields, "executionid")]; known {
+	if _, known := mon.endedAt[Field(fields, "executionid")]; known {
 		return // the usual case
 	}
 	values := map[string]any{}

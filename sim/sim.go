@@ -4,7 +4,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,11 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -176,48 +173,6 @@ func (cfg Config) WithDefaults() Config {
 	return cfg
 }
 
-// options returns the engine's options for the simulation: nothing blocks.
-func (sim *simulation) options(p *process) engine.Options {
-	opts := engine.Defaults()
-	opts.Process = p.name()
-	opts.Tenants = sim.tenants
-	opts.Workers, opts.Executors, opts.Timers = 1, sim.cfg.Executors, 1
-	if !sim.cfg.callsOut() {
-		opts.Executors = 1 // it has nothing to do
-	}
-	opts.Block(0)
-	opts.Cluster = sim.cfg.Cluster
-	opts.Embedded = sim.memory == nil // as in flunq dev
-	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
-	if sim.lazy {
-		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // no process crashes
-	}
-	if sim.cfg.Plan != nil {
-		batch := sim.cfg.batch()
-		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
-		opts.Activity = sim.checkActivity
-		const every, most = 8, 12 // one simulation in eight handles few items at a time
-		opts.Chunk, opts.Snapshots = sim.cfg.chunkSize("chunk", every, most), sim.cfg.chunkSize("snapshots", every, most)
-		opts.Fires = cmp.Or(sim.cfg.chunkSize("fires", every, most), opts.Fires)
-		opts.Workers, opts.Timers = sim.cfg.serviceCount("workers"), sim.cfg.serviceCount("timers")
-		if waits := sim.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
-			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
-		}
-	}
-	opts.Secrets, opts.Version, opts.Remote, opts.Limits = sim.cfg.Secrets, sim.cfg.Version, sim.cfg.Remote, sim.cfg.Limits
-	opts.Observe, opts.Retention = sim.observe, sim.retention
-	opts.Transport, opts.Memory = sim.outward, &memories
-	if sim.cfg.Scripted.Breakers != nil {
-		opts.Breakers = sim.cfg.Scripted.Breakers()
-	}
-	return opts
-}
-
-// memories holds the idle buffers of the stores of all simulations.
-//
-//nolint:gochecknoglobals // pools of empty buffers
-var memories wire.Memory
-
 // Definitions returns the main definition, and then those that it may run.
 func (cfg Config) Definitions() []*dsl.Definition {
 	return append([]*dsl.Definition{cfg.Definition}, cfg.With...)
@@ -242,38 +197,6 @@ func (cfg Config) callsOut() bool {
 func CallsOut(def *dsl.Definition) bool {
 	computed := []dsl.Kind{dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise}
 	return HasTask(def, func(t *dsl.Task) bool { return !slices.Contains(computed, t.Kind) })
-}
-
-// serviceCount returns the number of services of a kind in each process of a search's
-// simulation: one, or sometimes two, which share their process's buffer.
-func (cfg Config) serviceCount(kind string) int {
-	const every = 4 // one simulation in four has two
-	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%every == 1 {
-		return 2
-	}
-	return 1
-}
-
-// chunkSize returns how many items an operation handles at a time: usually 0, which means all,
-// but in one simulation out of "every" a number from 1 to most.
-func (cfg Config) chunkSize(what string, every, most uint64) int {
-	if n := Choice(cfg.Seed, what); n%every == 1 {
-		return int(n/every%most) + 1
-	}
-	return 0
-}
-
-// batch returns how many events the services of a search's simulation read at a time: the
-// default, or few enough that simultaneous events go to different services. Simulations with many
-// executions and no faults use the default more often, since some of their executions race
-// anyway.
-func (cfg Config) batch() int {
-	usual := engine.Defaults().Worker.Batch
-	batches := []int{usual, 1, usual, 2}
-	if cfg.harmless() && cfg.Executions > 1 {
-		batches = []int{usual, 1, usual, 2, usual, 2, usual, usual}
-	}
-	return batches[mix(cfg.Seed, hashed("batch"), 0)%uint64(len(batches))]
 }
 
 // GCPercent is the GOGC value, in percent, that suits simulations. Each simulation consists

@@ -18,17 +18,21 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// simulation is a running simulation. It consists of layers: each embeds the one below, and knows
-// only those below. The name of a method's receiver says which layer it belongs to:
+// simulation is a running simulation. It consists of layers: each embeds the one below, and calls
+// only those below. The receiver of a method names its layer; each layer has its own files:
 //
-//	sh     shared       what all layers use: configuration, Redis, clock, executions
-//	sched  scheduler    the turns of the services
-//	sup    supervisor   crashes, stops and the end of processes
-//	in     injector     the faults of the plan
-//	mon    monitor      the invariants that are checked while it runs
-//	ops    operations   what operators do, and poison messages
-//	env    environment  the answers to calls
-//	sim    simulation   the main loop
+//	sh     shared       configuration, Redis, clock, executions: shared.go
+//	sched  scheduler    the turns of the services: scheduler.go, group.go
+//	sup    supervisor   crashes, stops and the end of processes: process.go
+//	in     injector     the faults of the plan: fault.go
+//	mon    monitor      the invariants that are checked during the run: monitor.go, isolation.go,
+//	                    retention.go, idempotency_key.go, needs.go
+//	ops    operations   what operators do, and poison messages: operators.go, poison.go
+//	env    environment  the answers to calls: environment.go, calls.go, carried_out.go
+//	sim    simulation   the main loop, and what it joins: simulation.go, redis.go, observe.go, and the
+//	                    start of a process in process.go
+//
+// Once the run has ended, a checker checks the other invariants: trial.go, checker.go, published.go.
 type simulation struct {
 	environment
 
@@ -189,6 +193,22 @@ func (sim *simulation) run(ctx context.Context) (Stop, error) {
 	}
 }
 
+// limit returns the reason to stop now, "" if there is none.
+func (sim *simulation) limit(ctx context.Context) Stop {
+	switch {
+	case ctx.Err() != nil:
+		return Interrupt
+	case sim.cfg.MaxTasks > 0 && sim.tasks > sim.cfg.MaxTasks:
+		return TasksUp
+	case sim.cfg.MaxTurns > 0 && sim.turns > sim.cfg.MaxTurns:
+		return Stuck
+	case sim.timeUp:
+		return TimeUp
+	default:
+		return ""
+	}
+}
+
 // move advances the clock to the next moment; if there is none, it lets operators act. It
 // returns false if nothing happened.
 func (sim *simulation) move(ctx context.Context) (bool, error) {
@@ -197,22 +217,6 @@ func (sim *simulation) move(ctx context.Context) (bool, error) {
 		return sim.resumeAndRetry(ctx)
 	}
 	return moved, err
-}
-
-// limit returns the reason to stop now, "" if there is none.
-func (sched *scheduler) limit(ctx context.Context) Stop {
-	switch {
-	case ctx.Err() != nil:
-		return Interrupt
-	case sched.cfg.MaxTasks > 0 && sched.tasks > sched.cfg.MaxTasks:
-		return TasksUp
-	case sched.cfg.MaxTurns > 0 && sched.turns > sched.cfg.MaxTurns:
-		return Stuck
-	case sched.timeUp:
-		return TimeUp
-	default:
-		return ""
-	}
 }
 
 // advance moves the clock to the next moment at which something happens. It returns false

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -22,6 +24,31 @@ type environment struct {
 	unmocked []mock.Exchange // calls that no mock answers
 	answered []Answered      // in order of completion
 	carried  carriedOutCalls
+}
+
+// transport returns the transport for the engine's calls: to the mocks, to a recording's
+// answers or out to the network.
+func (env *environment) transport() http.RoundTripper {
+	var next http.RoundTripper = env.calls
+	if env.cfg.Mocks != nil {
+		if !env.cfg.Onward {
+			next = nil
+		}
+		env.mocked = &mocked{env: env, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
+		next = env.mocked
+	}
+	if env.cfg.Answers != nil {
+		next = env.cfg.Answers(env.sleep)
+	}
+	if env.cfg.Plan != nil {
+		next = &faultyCalls{env: env, next: next, answers: map[string]answer{}}
+	} else {
+		next = &effectRecorder{env: env, next: next}
+	}
+	if env.cfg.Wrap == nil {
+		return next
+	}
+	return env.cfg.Wrap(next, func() time.Time { return env.clock.now })
 }
 
 // faultyCalls stands between the executors and the services they call. It counts the calls
@@ -165,18 +192,6 @@ func read(response *http.Response, err error) answer {
 	return answer{response: response, body: body, err: err}
 }
 
-// callFaults returns the faults of a service's next call, listed or random.
-func (in *injector) callFaults(s *service, task string) []Fault {
-	s.calls++
-	in.called[s.Name] = s.calls
-	faults := in.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
-	for _, f := range faults {
-		in.inject(f, "call")
-		in.injected[len(in.injected)-1].Task = task
-	}
-	return faults
-}
-
 // mocked gives each root execution its own mocks with their own counters, so its answers do
 // not depend on other executions.
 type mocked struct {
@@ -235,3 +250,67 @@ func (env *environment) waitLatency(ctx context.Context, d time.Duration) error 
 
 // slowness is how long calls take if Config.Slow is set: longer than two leases.
 const slowness = 100 * time.Second
+
+// The ways to delay parallel calls: not at all, each on its own, or all calls of a branch
+// together. The seed chooses one.
+const (
+	delayCalls    = 1
+	delayBranches = 2
+	delayWays     = 4 // half of the simulations delay branches
+)
+
+// delayCall delays a call until nothing else happens at this moment. Mocks without a latency
+// do not say how long calls take, so parallel calls can finish in any order. No virtual time
+// passes.
+func (env *environment) delayCall(req *http.Request) error {
+	s := env.current
+	if s == nil || !env.parallel {
+		return nil
+	}
+	if s.callRank = env.callRank(req); s.callRank == 0 {
+		return nil
+	}
+	env.wakeSubstitute(s)
+	if !s.pause() {
+		return ErrStopped
+	}
+	if s.process.dead {
+		return errCrashed
+	}
+	return req.Context().Err()
+}
+
+// callRank returns the rank of a delayed call: lower ranks go first. It is 0 for a call
+// that is not delayed.
+func (env *environment) callRank(req *http.Request) uint64 {
+	const few = 4
+	from := env.originOf(req)
+	switch way := Choice(env.cfg.Seed, "late") % delayWays; {
+	case way == delayCalls:
+		return mix(env.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
+	case way >= delayBranches:
+		return mix(env.cfg.Seed, hashed(from.Execution+" "+branchIn(from.Run.Ref)), way) % few
+	default:
+		return 0
+	}
+}
+
+// branchIn returns the reference of the innermost branch around a task.
+func branchIn(ref string) string {
+	const branches = "/branches/"
+	at := strings.LastIndex(ref, branches)
+	if at < 0 {
+		return ""
+	}
+	at += len(branches)
+	number, _, _ := strings.Cut(ref[at:], "/")
+	return ref[:at+len(number)]
+}
+
+// parallelCalls reports whether calls of an execution can run in parallel.
+func (cfg Config) parallelCalls() bool {
+	if cfg.Plan == nil || cfg.Mocks == nil || cfg.Answers != nil {
+		return false
+	}
+	return len(cfg.With) > 0 || HasTask(cfg.Definition, func(t *dsl.Task) bool { return t.Kind == dsl.Fork })
+}

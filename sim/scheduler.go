@@ -175,6 +175,27 @@ func (sched *scheduler) nextService() *service {
 	return s
 }
 
+// releaseCall releases the delayed call with the lowest rank once nothing else happens. It
+// reports whether there was one.
+func (sched *scheduler) releaseCall() bool {
+	var next *service
+	var lowest uint64
+	for _, s := range sched.active {
+		if s.callRank == 0 || sched.clock.now.Before(s.process.frozen) {
+			continue
+		}
+		h := mix(sched.cfg.Seed, s.hash, s.turns)
+		if next == nil || s.callRank < next.callRank || s.callRank == next.callRank && h < lowest {
+			next, lowest = s, h
+		}
+	}
+	if next == nil {
+		return false
+	}
+	next.callRank = 0
+	return true
+}
+
 // Choice returns a pseudorandom number that depends on seed and name only.
 func Choice(seed uint64, name string) uint64 {
 	return Draw(seed, name, 0)
@@ -216,12 +237,12 @@ func (sched *scheduler) turn(s *service) {
 	s.resume()
 	sched.current = nil
 	if s.parked {
-		sched.parked(s)
+		sched.reschedule(s)
 	}
 }
 
-// parked schedules a service that has ended a step.
-func (sched *scheduler) parked(s *service) {
+// reschedule sets when a service that has ended a step wants its next turn.
+func (sched *scheduler) reschedule(s *service) {
 	if sched.cfg.Waits > 0 && s.consumerGroup.firesTimers() && s.err == nil {
 		s.wake = sched.clock.now // to block in its next read
 		return
