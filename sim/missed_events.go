@@ -163,8 +163,11 @@ func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
 	var reasons []string
 	for _, id := range missed.executions(ctx) {
 		state, err := missed.stateOf(ctx, id)
-		if err != nil || state == nil {
+		if err != nil {
 			return err
+		}
+		if state == nil {
+			continue // it never began
 		}
 		for _, h := range state.state.ListenMatches(state.env, m.Event) {
 			switch {
