@@ -21,10 +21,10 @@ type change struct {
 	format  *cli.Choice
 	consent *cli.Consent
 
-	verb, done string // cancel, cancelled
+	verb, done string          // cancel, cancelled
 	from       schedule.Status // of the events that it changes
-	all        bool   // dead ones
-	topic      string // of all
+	all        bool            // dead ones
+	topic      string          // of all
 	do         func(ctx context.Context, c *client, id string) (outcome, error)
 }
 
