@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -27,8 +28,8 @@ type batch struct {
 const batchHelp = `Instead of naming executions, select them with the flags of 'flunq ps': --workflow,
 --status, --since, --before, --where, --label, --stuck. Without --limit all are selected.
 The command then asks for confirmation (scripts use --yes); --dry-run only lists them.
-If an execution cannot be changed, the others still are; it is reported, and the exit
-code is 1.`
+If a selected execution cannot be changed, the others still are; it is reported, and
+the exit code is 1. If a named one cannot be changed, none is.`
 
 // batchSize is how many executions are read or changed in one go.
 const batchSize = 100
@@ -54,7 +55,8 @@ func (b *batch) find(ctx context.Context, r *cli.Remote, ids []string, refuse fu
 	return findAll(ctx, r, ids, refuse)
 }
 
-// findAll reads executions, each once. It returns an error for each that refuse returns one for.
+// findAll reads executions, each once. It returns an error for each that does not exist or that refuse
+// returns one for, so that the caller changes none.
 func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
 	var found []store.Execution
 	var wrong []error
@@ -68,7 +70,11 @@ func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store
 			found = append(found, x)
 		}
 	}
-	return found, errors.Join(wrong...)
+	err := errors.Join(wrong...)
+	if err != nil && len(ids) > 1 {
+		err = fmt.Errorf("%w\nnone of the %d executions is changed", err, len(ids))
+	}
+	return found, err
 }
 
 func idsOf(executions []store.Execution) []string {
