@@ -39,91 +39,77 @@ import (
 	"flunq.io/flunq/engine/worker"
 )
 
-// Options of an Engine.
+// Options of an Engine. A simulation uses the zero values of Open, Descendants and RedisPercent.
 type Options struct {
-	Process  string   // part of the consumer names of this process; unique on one Redis
-	Tenants  []string // tenants to serve
-	Discover bool     // also serve tenants found in Redis that are not private
+	// The process.
 
-	Workers   int // instances in this process, 0 to 256; likewise the next two
-	Executors int
-	Timers    int
+	Process   string   // part of the consumer names of this process; unique on one Redis
+	Tenants   []string // tenants to serve
+	Discover  bool     // also serve tenants found in Redis that are not private
+	Command   string   // command to register the process under while it runs, see processes.Process; "": do not register
+	Transient bool     // remove the registration when the process stops
+	Version   string   // of the runtime, for $runtime and User-Agent
+	Secrets   map[string]any
+
+	// Its services: the number of instances of each, 0 to 256, and how they read events.
+
+	Workers, Executors, Timers int
+	Worker, Executor, Timer    Reading
+	Lease                      time.Duration // time without a heartbeat after which a consumer's messages are claimed; simulated 1s to 1m
+	Retry                      delivery.Policy
+	Retention                  Retention     // zero: streams are not trimmed
+	Sweep                      time.Duration // interval between searches for timers, subscriptions and requests that Redis has lost; 0: no search, as in simulation
+
+	// Redis.
+
+	Embedded     bool          // Redis runs inside this process
+	Cluster      bool          // use the key names of a Redis Cluster, as in simulation; a cluster client sets it itself
+	LongRead     time.Duration // longest time that a read blocks; 0: 5 s; simulated up to days
+	Memory       *wire.Memory  // used by the stores, shared with other engines; nil: its own
+	RedisPercent int           // percentage of Redis' maxmemory, 1 to 100, above which no execution starts; 0: no limit
+
+	// Workers.
+
+	Limits       decide.Limits
+	Chunk        int  // approximate number of history entries in one commit; 0: 256; simulated 1 to 256
+	Snapshots    int  // minimum number of entries between snapshots; 0: 256; simulated 1 to 256
+	Open         int  // maximum number of open executions of one tenant; 0: no limit
+	Descendants  int  // maximum number of open executions below a root execution; 0: no limit
+	Remote       bool // send tasks that only compute to the executors, too
+	Observations bool // record what became of each input, see store.Observation
+	Lifecycle    bool // publish lifecycle events, for bridges
+
+	// Executors.
 
 	// ExtraExecutors is the number of additional executors, 0 to 2048. One tenant's tasks
 	// occupy at most Executors at a time, so that other tenants always find free ones. If it is
 	// 0, as in simulation, one tenant may occupy all.
 	ExtraExecutors int
+	Transport      http.RoundTripper // performs calls
+	Calls          httpcall.Limits   // zero fields mean the defaults
+	Breakers       *breaker.Set      // nil: no call is refused
+	Answers        *call.Memory      // for large responses to calls; nil: unbounded
 
-	Worker, Executor, Timer Reading
+	// Timer services.
 
 	Fires     int           // timers to fire in one batch
 	MaxSleep  time.Duration // longest wait between two checks for due timers
-	LongRead  time.Duration // longest time that a read blocks; 0: 5 s; simulated up to days
 	Lookahead time.Duration // see timer.Options
-	Chunk     int           // approximate number of history entries in one commit; 0: 256; simulated 1 to 256
-	Snapshots int           // minimum number of entries between snapshots; 0: 256; simulated 1 to 256
-	Lease     time.Duration // time without a heartbeat after which a consumer's messages are claimed; simulated 1s to 1m
-	Retry     delivery.Policy
 
-	Transport http.RoundTripper // performs calls
-	Secrets   map[string]any
-	Version   string // of the runtime, for $runtime and User-Agent
+	// Bridges to Kafka or NATS.
 
-	Command   string // command to register the process under while it runs, see processes.Process; "": do not register
-	Embedded  bool   // Redis runs inside this process
-	Transient bool   // remove the registration when the process stops
+	Bridge           *bridge.Options // makes the process a bridge; New fills in the process, the tenants and the lease
+	BridgeGroup      string          // the consumer group of the bridges, even if this process is not one; "": there are none
+	OutsideExecutors bool            // only external programs perform tasks, through the bridge: streams need no consumer group for executors
 
-	Remote    bool // also send tasks that only compute to the executors
-	Limits    decide.Limits
-	Calls     httpcall.Limits // zero fields mean the defaults
-	Breakers  *breaker.Set    // nil: no call is refused
-	Answers   *call.Memory    // for large responses to calls; nil: unbounded
-	Retention Retention       // zero: streams are not trimmed
-	Sweep     time.Duration   // interval between searches for timers, subscriptions and requests that Redis has lost; 0: no search, as in simulation
+	// Observers, each of which may be nil.
 
-	// Descendants limits the open executions below a root execution; 0: no limit, as in
-	// simulation.
-	Descendants int
-
-	// Observations records what became of each input, see store.Observation.
-	Observations bool
-
-	// Open limits the open executions of one tenant; 0: no limit, as in simulation.
-	Open int
-
-	// RedisPercent is the percentage of Redis' maxmemory, 1 to 100, above which no execution
-	// starts; 0: no limit, as in simulation.
-	RedisPercent int
-
-	// Bridge, if set, makes the process a bridge to Kafka or NATS. New fills in the process, the
-	// tenants and the lease.
-	Bridge *bridge.Options
-
-	// BridgeGroup is the consumer group of the bridges, even if this process is not one; "": there
-	// are no bridges.
-	BridgeGroup string
-
-	// Lifecycle makes the workers publish lifecycle events, for bridges.
-	Lifecycle bool
-
-	// OutsideExecutors says that only external programs perform tasks, through the bridge: streams
-	// need no consumer group for executors.
-	OutsideExecutors bool
-
-	// Cluster uses the key names of a Redis Cluster, as in simulation. A cluster client sets it
-	// itself.
-	Cluster bool
-
-	Memory *wire.Memory // used by the stores, shared with other engines; nil: its own
-
-	// Observe, if set, receives the history entries that this process' workers commit, in
-	// order, and the version of the execution before them. It must not keep the slice.
+	// Observe receives the history entries that this process' workers commit, in order, and the
+	// version of the execution before them. It must not keep the slice.
 	Observe func(after int64, entries []event.Event)
-
-	// Trace, if set, returns the traceparent header for the requests of a task run.
+	// Trace returns the traceparent header for the requests of a task run.
 	Trace func(tenant, execution string, run event.Run) string
-
-	// Activity, if set, receives what the services do.
+	// Activity receives what the services do.
 	Activity delivery.Observer
 }
 
@@ -144,10 +130,14 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, ExtraExecutors: 112, Descendants: 2_000, Open: 200_000, RedisPercent: 90, Timers: 2,
+		Tenants: []string{"default"},
+		Workers: 4, Executors: 16, Timers: 2,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
-		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
-		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
+		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(),
+		RedisPercent: 90,
+		Limits:       decide.DefaultLimits(), Open: 200_000, Descendants: 2_000,
+		ExtraExecutors: 112,
+		Fires:          clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 	}
 }
 
