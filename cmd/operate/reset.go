@@ -311,7 +311,7 @@ func (m *resetCommand) task(ctx context.Context, r *cli.Remote, x store.Executio
 	}
 	var turns []string
 	found = slices.DeleteFunc(found, func(run *history.TaskRun) bool {
-		turns = append(turns, strings.TrimPrefix(history.Run("", run.Iteration, run.Attempt), " "))
+		turns = append(turns, cmp.Or(strings.TrimPrefix(history.Run("", run.Iteration, run.Attempt), " "), "attempt 1"))
 		return m.iteration != "" && history.Index(run.Iteration) != m.iteration || m.attempt != "" && cmp.Or(history.Attempts(run.Attempt), "1") != m.attempt
 	})
 	if len(found) == 0 {
