@@ -35,6 +35,7 @@ type attemptLog struct {
 	wanted   func(*history.TaskRun) bool
 	runs     *history.Execution
 	begun    bool
+	reset    *event.Reset               // what the execution was made from
 	requests *actions.Requests          // nil if they cannot be computed
 	asked    map[string]actions.Request // requests of open calls, by task run
 	rows     []attemptRow               // for -o json and yaml
@@ -56,7 +57,8 @@ The history holds the method, the URL and the status of a call, and its result. 
 not hold headers and bodies of requests: they are computed from the document and the
 history, as the executor computed them (User-Agent is left out). Credentials are shown as
 ***. A request that reads a secret can only be computed with --secrets. Of 'call: openapi'
-only the method, the URL and the status are known. Response headers are not kept.
+only the method, the URL and the status are known, as of calls that another execution
+made before a reset. Response headers are not kept.
 
 Members of the JSON form: task, name, type, iteration, attempt, status, began, ended,
 duration_ms, request {method, uri, headers, body; or problem: why it is unknown}, call
@@ -193,6 +195,9 @@ func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution
 func (l *attemptLog) take(e event.Event) error {
 	entry := history.Read(l.runs.Version+1, e)
 	run, _ := l.runs.Add(entry)
+	if d := entry.Data; d != nil && d.Reset != nil {
+		l.reset = d.Reset
+	}
 	if l.requests != nil {
 		maps.Copy(l.asked, l.requests.Add(e))
 	}
@@ -204,6 +209,9 @@ func (l *attemptLog) take(e event.Event) error {
 	row.DurationMS = run.Ended.At.Sub(run.Began.At).Milliseconds()
 	if d := entry.Data; d != nil {
 		row.DurationMS, row.Call, row.Output, row.Error = d.DurationMS, d.Call, d.Output, d.Error
+	}
+	if from := l.reset; from != nil && row.Request != nil && e.Time.Before(from.At) {
+		row.Request = &actions.Request{Problem: from.Execution + " sent it, see 'flunq logs " + from.Execution + "'"}
 	}
 	delete(l.asked, e.Task)
 	return l.show(row)
