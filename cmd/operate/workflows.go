@@ -456,7 +456,7 @@ func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, 
 		count = "more than " + count
 	}
 	return fmt.Errorf("%s is used by %s, such as %s (%s): cancel those that have not ended, and remove all (flunq rm --workflow %s)",
-		name, count, found[0].ID, found[0].Status, w.Workflow)
+		name, count, found[0].ID, found[0].Status, name)
 }
 
 func printRemovedWorkflows(sh *cli.Shell, format *cli.Choice, rows []removedWorkflow, dry bool) error {
