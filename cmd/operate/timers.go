@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +83,9 @@ searches all keys.`,
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if l.overdue && l.due != "" {
 			return cli.Misusef("--overdue and --due exclude each other")
+		}
+		if l.kind != "" && !slices.Contains(kinds, l.kind) {
+			return cli.Misusef("--kind %q: want %s", l.kind, cli.OneOf(kinds))
 		}
 		return nil
 	}
