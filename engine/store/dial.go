@@ -35,15 +35,17 @@ func Dial(ctx context.Context, address string) (wire.Redis, error) {
 		if errors.Is(err, errClusterNode) || errors.Is(err, errNoCluster) {
 			return nil, fmt.Errorf("redis address %s: %w", Redacted(address), err)
 		}
-		return nil, fmt.Errorf("%w at %s: %w%s", ErrUnreachable, Redacted(address), err, aboutTLS(address, err))
+		return nil, fmt.Errorf("%w at %s: %w%s", ErrUnreachable, Redacted(address), err, aboutAddress(address, err))
 	}
 	return rdb, nil
 }
 
-// aboutTLS returns what else may be wrong with an address if Redis does not answer as if only one
-// side used TLS.
-func aboutTLS(address string, err error) string {
+// aboutAddress returns what else may be wrong with an address: Redis does not answer as if only one
+// side used TLS, or the sentinels answer that they do not know the master.
+func aboutAddress(address string, err error) string {
 	switch encrypted := strings.HasPrefix(address, "rediss"); {
+	case errors.Is(err, redis.Nil):
+		return "; a sentinel answers, but monitors no master with the name in the address"
 	case !encrypted && errors.Is(err, io.EOF):
 		return "; if it expects TLS, the address must begin with rediss"
 	case encrypted && errors.Is(err, context.DeadlineExceeded):

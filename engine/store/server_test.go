@@ -126,6 +126,32 @@ func TestCheckServerCluster(t *testing.T) {
 	}
 }
 
+// If the sentinels answer, but do not know the master, the error says so.
+func TestDialUnknownMaster(t *testing.T) {
+	t.Parallel()
+	sentinel, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	defer sentinel.Close()
+	go func() {
+		for conn, err := sentinel.Accept(); err == nil; conn, err = sentinel.Accept() {
+			go func() {
+				sent := make([]byte, 4096)
+				for n, err := conn.Read(sent); err == nil; n, err = conn.Read(sent) {
+					reply := "-ERR unknown command\r\n"
+					if strings.Contains(string(sent[:n]), "sentinel") {
+						reply = "*-1\r\n"
+					}
+					_, _ = conn.Write([]byte(reply))
+				}
+			}()
+		}
+	}()
+	_, err = store.Dial(t.Context(), "redis-sentinel://"+sentinel.Addr().String()+"/main")
+	if !errors.Is(err, store.ErrUnreachable) || !strings.HasSuffix(err.Error(), "; a sentinel answers, but monitors no master with the name in the address") {
+		t.Error(err)
+	}
+}
+
 // If only one side uses TLS, the error says so.
 func TestDialTLS(t *testing.T) {
 	t.Parallel()
