@@ -328,8 +328,11 @@ func (d diffResult) print(sh *cli.Shell) {
 	list("workflow  ", d.Workflow)
 	list("input     ", d.Input)
 	duration := func(t *diffTask) string {
-		if t == nil {
+		switch {
+		case t == nil:
 			return "-"
+		case t.Status == history.Running:
+			return string(t.Status)
 		}
 		return string(t.Status) + " " + history.Duration(time.Duration(t.DurationMS)*time.Millisecond)
 	}
