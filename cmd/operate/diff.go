@@ -63,7 +63,8 @@ type diffSide struct {
 type diffTask struct {
 	Status     history.State `json:"status"`
 	DurationMS int64         `json:"duration_ms"`
-	Call       string        `json:"call,omitempty"`
+	ended      bool
+	Call       string `json:"call,omitempty"`
 
 	output, problem any
 }
@@ -172,7 +173,7 @@ func (s *diffSide) add(e history.Entry) {
 		}
 		run.Status = e.State
 		if e.Type == history.Type(event.TaskCompleted) {
-			run.DurationMS, run.Call, run.output = d.DurationMS, e.Call, decoded(d.Output)
+			run.ended, run.DurationMS, run.Call, run.output = true, d.DurationMS, e.Call, decoded(d.Output)
 			if d.Error != nil {
 				run.problem = decoded(event.Encode(d.Error))
 			}
@@ -331,7 +332,7 @@ func (d diffResult) print(sh *cli.Shell) {
 		switch {
 		case t == nil:
 			return "-"
-		case t.Status == history.Running:
+		case !t.ended:
 			return string(t.Status)
 		}
 		return string(t.Status) + " " + history.Duration(time.Duration(t.DurationMS)*time.Millisecond)
