@@ -420,7 +420,7 @@ type readAhead struct {
 
 const (
 	minEvents     = 10 // minimum number to read, since most events are not requests
-	minEventsEach = 2  // minimum for each tenant, if there are many
+	minEventsEach = 2  // minimum for each tenant
 	shortCall     = 50 // milliseconds: shorter calls may wait here even if other processes are idle
 )
 
@@ -428,14 +428,15 @@ const (
 // idle executor, one to begin now and one to begin next: more would wait here while other processes
 // are idle. If calls are short, the next ones are for all executors. Events that are not calls do
 // not occupy an executor; the recent reads predict their share, which is read in addition. Tenants
-// with events share the total.
+// with events share the total, not the limit: a group that falls behind reads events that it could
+// have skipped (skip.lua).
 func (r *readAhead) count(idle, executors, limit int) int {
 	next := idle
 	if r.duration > 0 && r.duration <= shortCall {
 		next = executors
 	}
-	total := min(max((idle+next)*(1+r.events)/(1+r.calls), minEvents), limit)
-	return max(total/max(r.tenants, 1), min(minEventsEach, limit))
+	total := max((idle+next)*(1+r.events)/(1+r.calls), minEvents)
+	return min(max(total/max(r.tenants, 1), minEventsEach), limit)
 }
 
 // saw records a read. The latest read counts as much as all before it.
