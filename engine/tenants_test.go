@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -206,10 +207,16 @@ func TestCrowdOfCalls(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		h := &hosts{called: make(chan string), answer: make(chan struct{})}
+		begun := make(chan struct{}) // the call of the tenant with few
 		services := func(name string, workers, executors int) *engine.Engine {
 			opts := engine.Defaults()
 			opts.Process, opts.Transport, opts.Tenants = name, h, []string{"few", "many"}
 			opts.Workers, opts.Executors, opts.Timers = workers, executors, 0
+			opts.Activity = func(a delivery.Activity) {
+				if a.Service == "executor" && a.What == delivery.Began && a.Message.Tenant == "few" {
+					close(begun)
+				}
+			}
 			e, err := engine.New(rdb, opts)
 			if err != nil {
 				t.Fatal(err)
@@ -241,7 +248,7 @@ func TestCrowdOfCalls(t *testing.T) {
 			t.Fatalf("the first call is to %s", got)
 		}
 		begin("few", 1)
-		delivered(t, rdb, "few", store.ExecutorGroup)
+		<-begun
 		turn := 0
 		for i := range crowd {
 			h.answer <- struct{}{}
@@ -255,20 +262,6 @@ func TestCrowdOfCalls(t *testing.T) {
 		}
 		ends(t, deciding, "few", "x0")
 	})
-}
-
-// delivered waits until a consumer group has a pending entry of a tenant.
-func delivered(t *testing.T, rdb wire.Redis, tenant, group string) {
-	t.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
-		pending, err := rdb.XPending(t.Context(), "tenant:"+tenant+":events", group).Result()
-		if err == nil && pending.Count > 0 {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("nothing of tenant %s is delivered to %s: %v", tenant, group, err)
-		}
-	}
 }
 
 // asked waits until a number of a tenant's tasks have been requested.
