@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,8 +160,8 @@ func (mon *monitor) checkUseless(id string, needed []event.Timer) {
 		if !strings.Contains(member, own) {
 			continue
 		}
-		t, ok := timerIn([]byte(member))
-		if !ok || t.Tenant != mon.tenantOf(id) || t.Execution != mon.idOf(id) || t.Keyed() && t.TaskID == "" {
+		var t event.Timer
+		if json.Unmarshal([]byte(member), &t) != nil || t.Tenant != mon.tenantOf(id) || t.Execution != mon.idOf(id) || t.Keyed() && t.TaskID == "" {
 			continue
 		}
 		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return invariant.Slot(n) == invariant.Slot(t) && n.FireAt.Equal(t.FireAt) }) {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -88,7 +87,10 @@ func (c *streamCheck) isFirst(e publication) bool {
 }
 
 func (c *streamCheck) take(e publication) {
-	c.checkCancelled(e)
+	timer, aboutTimer := timerIn(e.Event)
+	if aboutTimer {
+		c.checkCancelled(e, timer)
+	}
 	if e.Source != "" && !strings.HasPrefix(string(e.Type), event.Prefix) {
 		c.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
 	}
@@ -104,19 +106,15 @@ func (c *streamCheck) take(e publication) {
 	if ended(e.Event) && !c.unsure[e.Execution] {
 		c.ends[e.Execution] = e.Time.Add(-c.slack)
 	}
-	if !c.twice { // a repeated request counts as the last one
-		c.keys.take(e.entry, e.Event, c.slack, c.report)
+	if aboutTimer && !c.twice { // a repeated request counts as the last one
+		c.keys.take(e, timer, c.slack, c.report)
 	}
 }
 
 // checkCancelled reports timers that fire after they were cancelled. A cancellation removes a
 // timer immediately, or prevents it from being set.
-func (c *streamCheck) checkCancelled(e publication) {
-	if e.Execution == "" || c.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
-		return
-	}
-	t, ok := timerIn(e.Data)
-	if !ok || t.Keyed() && t.TaskID == "" {
+func (c *streamCheck) checkCancelled(e publication, t event.Timer) {
+	if e.Execution == "" || c.twice || t.Keyed() && t.TaskID == "" {
 		return
 	}
 	key := e.Execution + " " + invariant.Slot(t) + " " + t.FireAt.String()
@@ -130,12 +128,14 @@ func (c *streamCheck) checkCancelled(e publication) {
 	}
 }
 
-// timerIn decodes the timer that an event is about.
-func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
-	if t, ok = event.ScanTimer(string(data)); ok {
-		return t, true
+// timerIn returns the timer that an event is about; ok is false if it is not about one.
+func timerIn(e event.Event) (t event.Timer, ok bool) {
+	switch e.Type {
+	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
+		ok = decide.DecodeData(e, &t) == nil
+	default:
 	}
-	return t, json.Unmarshal(data, &t) == nil
+	return t, ok
 }
 
 // publishedOnce reports whether the engine publishes such an event only once: not if it was
@@ -212,11 +212,11 @@ func (chk *checker) checkEmitted(ends []End, published map[string]bool) {
 	if !slices.ContainsFunc(chk.cfg.Definitions(), func(def *dsl.Definition) bool { return HasTask(def, isEmit) }) {
 		return
 	}
-	mark, tasks := []byte(`"task_type":"emit"`), map[string]string{}
+	tasks := map[string]string{}
 	for _, end := range ends {
 		for _, e := range end.History {
 			var c event.Completed
-			if e.Type != event.TaskCompleted || !bytes.Contains(e.Data, mark) || decide.DecodeData(e, &c) != nil || !c.Success || c.Status != "" {
+			if e.Type != event.TaskCompleted || decide.DecodeData(e, &c) != nil || c.TaskType != string(dsl.Emit) || !c.Success || c.Status != "" {
 				continue
 			}
 			var sent struct {
@@ -253,17 +253,13 @@ type timerRequest struct {
 
 // take records what a stream entry says about a timer. It reports a timer that fires
 // although a later request replaced it more than slack ago.
-func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, report invariant.Report) {
-	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
-		return
-	}
-	var t event.Timer
-	if decide.DecodeData(e, &t) != nil || !t.Keyed() {
+func (k keyedTimers) take(e publication, t event.Timer, slack time.Duration, report invariant.Report) {
+	if !t.Keyed() {
 		return
 	}
 	t.Execution = e.Execution // unique even if tenants have executions with the same ids
 	id := fmt.Sprintf("%s %s %s", t.Execution, t.TaskID, t.Key)
-	text, _, _ := strings.Cut(entry, "-")
+	text, _, _ := strings.Cut(e.entry, "-")
 	ms, _ := strconv.ParseInt(text, 10, 64) // written by Redis
 	at := time.UnixMilli(ms).UTC()
 	if e.Type != event.TimerFired {

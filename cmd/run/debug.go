@@ -138,8 +138,9 @@ func (d *debugger) follow(e event.Event) *watchedExecution {
 	w := d.watched[e.Execution]
 	if w == nil {
 		w = &watchedExecution{state: decide.New()}
-		if id, _, err := decide.StartedWorkflow(e); err == nil && d.defs[id] != nil {
-			w.env = decide.NewEnv(d.defs[id], d.opts)
+		started, err := decide.StartOf(e)
+		if def := d.defs[started.Workflow()]; err == nil && def != nil {
+			w.env = decide.NewEnv(def, d.opts)
 		}
 		d.watched[e.Execution] = w
 	}

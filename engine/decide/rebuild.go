@@ -89,31 +89,18 @@ func (d *Divergence) Error() string {
 		d.Version, d.Want.Type, d.Want.Task, d.Got.Type, d.Got.Task)
 }
 
-// StartedWorkflow returns the id and the version of the workflow that an ExecutionStarted
-// starts.
-func StartedWorkflow(e event.Event) (id, version string, err error) {
-	started, err := decoded(e, event.ScanStarted)
-	if err != nil {
-		return "", "", err
-	}
-	return started.Namespace + "." + started.Name, started.Version, nil
-}
-
-// StartedBelow returns the root of the tree to which an ExecutionStarted adds a child execution,
-// or "" if it starts a root, and the parent that waits for the child, or "" if none does.
-func StartedBelow(e event.Event) (root, parent string) {
-	started, err := decoded(e, event.ScanStarted)
-	if err != nil {
-		return "", ""
-	}
-	return rootOf(e.Execution, started.Depth), started.Parent
+// StartOf returns the data of an ExecutionStarted.
+func StartOf(e event.Event) (started event.Started, err error) {
+	err = DecodeData(e, &started)
+	return started, err
 }
 
 // RootOf returns the root of the execution's tree, or "" if the execution is itself the root.
-func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
+func (s *State) RootOf() string { return RootOf(s.Execution, s.Depth) }
 
-// rootOf removes the child numbers from an id.
-func rootOf(id string, depth int) string {
+// RootOf returns the root of the tree of an execution at a nesting depth, or "" if the execution is
+// itself the root.
+func RootOf(id string, depth int) string {
 	if depth == 0 {
 		return ""
 	}

@@ -118,8 +118,8 @@ func (m *machine) onCompleted(e event.Event) (func(), error) {
 	if n == nil || !n.requestable() {
 		return nil, nil
 	}
-	c, err := decoded(e, event.ScanCompleted)
-	if err != nil {
+	var c event.Completed
+	if err := DecodeData(e, &c); err != nil {
 		return nil, err
 	}
 	output, err := decodeOr(c.Output, nil)

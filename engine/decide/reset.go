@@ -90,7 +90,7 @@ func (r *Reset) begin() error {
 	r.Publish = append(r.Publish, requests...)
 	for _, t := range r.State.Needs(r.Env).Timers {
 		if r.State.CancelledBy(t) == "" {
-			r.Publish = append(r.Publish, r.event(event.TimerScheduled, t.TaskID, event.EncodeTimer(&t)))
+			r.Publish = append(r.Publish, r.event(event.TimerScheduled, t.TaskID, event.Encode(&t)))
 		}
 	}
 	if r.State.Ready() {
@@ -168,7 +168,7 @@ func (r *Reset) decide(e event.Event, d *Decision) error {
 // started returns the event that starts the new execution. It has no parent, and records what the
 // execution was made from.
 func (r *Reset) started(e event.Event) (event.Event, error) {
-	started, err := decoded(e, event.ScanStarted)
+	started, err := StartOf(e)
 	if err != nil {
 		return e, err
 	}

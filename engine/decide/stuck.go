@@ -29,7 +29,8 @@ func (s *State) Needs(env *Env) (needs Needs) {
 		}
 	}
 	for _, e := range s.Deferred { // these have arrived, and are applied when the execution is resumed
-		if fired, err := decoded(e, event.ScanFired); e.Type == event.TimerFired && err == nil {
+		var fired event.Fired
+		if e.Type == event.TimerFired && DecodeData(e, &fired) == nil {
 			needs.Timers = slices.DeleteFunc(needs.Timers, fired.Same)
 		}
 	}

@@ -52,7 +52,7 @@ func (tr *transition) scheduleAt(n *Node, kind event.TimerKind, key string, at t
 
 // announce records a timer event and publishes it for the timer service.
 func (tr *transition) announce(typ event.Type, t event.Timer) {
-	tr.d.Publish = append(tr.d.Publish, tr.record(typ, t.TaskID, event.EncodeTimer(&t)))
+	tr.d.Publish = append(tr.d.Publish, tr.record(typ, t.TaskID, event.Encode(&t)))
 }
 
 // cancelTimers cancels all timers of a task.
@@ -90,8 +90,8 @@ func (tr *transition) cancelKind(n *Node, kind event.TimerKind, key string) {
 // onFired applies a timer that has fired. A timer that was cancelled or set again for another
 // time has no effect.
 func (m *machine) onFired(e event.Event) (func(), error) {
-	fired, err := decoded(e, event.ScanFired)
-	if err != nil {
+	var fired event.Fired
+	if err := DecodeData(e, &fired); err != nil {
 		return nil, err
 	}
 	if t := m.Timeout; t != nil && t.Same(fired.Timer) {

@@ -20,7 +20,7 @@ func New() *State { return &State{open: map[string]*Node{}} }
 
 // initFrom initializes the state from an ExecutionStarted.
 func (s *State) initFrom(e event.Event) error {
-	started, err := decoded(e, event.ScanStarted)
+	started, err := StartOf(e)
 	if err != nil {
 		return err
 	}
@@ -320,16 +320,6 @@ func (s *State) phase() Status {
 		}
 	}
 	return Waiting
-}
-
-// decoded returns the data of an event, which scan parses if it has the form that the engine writes.
-func decoded[T any](e event.Event, scan func([]byte) (T, bool)) (T, error) {
-	if data, ok := scan(e.Data); ok {
-		return data, nil
-	}
-	data := new(T)
-	err := DecodeData(e, data)
-	return *data, err
 }
 
 // DecodeData decodes the data of one of the engine's own events.

@@ -88,6 +88,9 @@ type Started struct {
 	History *HistoryLimits `json:"history_limits,omitempty"`
 }
 
+// Workflow returns the id of the workflow that is started: "namespace.name".
+func (s *Started) Workflow() string { return s.Namespace + "." + s.Name }
+
 // Reset says which execution another one was made from, and who made it.
 type Reset struct {
 	Execution string    `json:"execution"`
@@ -113,8 +116,10 @@ func NewNonce(parts ...string) string {
 // WithNonce returns an ExecutionStarted with a nonce in its data. If there is none, it
 // derives one from the tenant, execution, id and time, so that redeliveries get the same.
 func WithNonce(e Event) Event {
-	started, ok := ScanStarted(e.Data)
-	if !ok && json.Unmarshal(e.Data, &started) != nil || started.Nonce != "" {
+	var started struct {
+		Nonce string `json:"nonce"`
+	}
+	if json.Unmarshal(e.Data, &started) != nil || started.Nonce != "" {
 		return e
 	}
 	return withMember(e, "nonce", NewNonce(e.Tenant, e.Execution, e.ID, e.Time.UTC().Format(time.RFC3339Nano)))

@@ -27,7 +27,7 @@ func TestInputIsReadBack(t *testing.T) {
 			OnReject: "park=PT5M", ParkedUntil: at.Add(time.Hour),
 		}
 		var again event.Timer
-		if err := json.Unmarshal(event.EncodeTimer(&timer), &again); err != nil {
+		if err := json.Unmarshal(event.Encode(timer), &again); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(timer, again); diff != "" {

@@ -2,41 +2,66 @@ package event
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
-// EncodeTimer returns the same JSON as Encode in half the time. It is worth it because every timer
-// that is set, fired or cancelled is encoded.
-func EncodeTimer(t *Timer) []byte {
+// Timers are the one kind of data with code of its own beside encoding/json, with the same result.
+// In 'flunq bench', it saves a timer service 4 of 12 µs for each timer that it fires, and 5 of 18 µs
+// for each one that it sets.
+
+// TimerText returns the same JSON as Encode.
+func TimerText(t *Timer) string {
 	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
-		return append(out, '}')
+		return string(append(out, '}'))
 	}
 	slow := *t // so that t itself need not be allocated
-	return Encode(&slow)
+	return string(Encode(&slow))
 }
 
-// TimerText is EncodeTimer as a string.
-func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
-
-// FiredText returns the same JSON as Encode for the data of a TimerFired, built like EncodeTimer.
+// FiredText returns the same JSON as Encode.
 func FiredText(f *Fired) string {
 	out, ok := appendTimer(make([]byte, 0, timerSize), &f.Timer)
 	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
-		slow := *f // so that f itself need not be allocated
+		slow := *f
 		return string(Encode(&slow))
 	}
-	out = appendTime(append(out, `,"scheduled_for":`...), f.ScheduledFor)
-	out = appendTime(append(out, `,"fired_at":`...), f.FiredAt)
+	out = appendTime(out, `,"scheduled_for":"`, f.ScheduledFor)
+	out = appendTime(out, `,"fired_at":"`, f.FiredAt)
 	return string(append(out, '}'))
+}
+
+// ScanTimer decodes the JSON of a timer in its usual form. It returns false for any other text, which
+// json.Unmarshal may be able to read. The timer shares memory with the text.
+func ScanTimer(text string) (t Timer, ok bool) {
+	rest := strings.TrimPrefix(text, `{"`)
+	value := func(name string) (value string) {
+		if after, ok := strings.CutPrefix(rest, name); ok {
+			value, rest, _ = strings.Cut(after, `,"`)
+		}
+		return strings.TrimRight(value, `"}`)
+	}
+	t.Tenant = value(`tenant_id":"`)
+	t.Workflow = value(`workflow_id":"`)
+	t.Execution = value(`execution_id":"`)
+	t.TaskID = value(`task_id":"`)
+	t.TaskName = value(`task_name":"`)
+	t.FireAt, _ = time.Parse(time.RFC3339Nano, value(`fire_at":"`))
+	t.DurationMS, _ = strconv.ParseInt(value(`duration_ms":`), 10, 64)
+	t.Kind = TimerKind(value(`kind":"`))
+	t.Key = value(`key":"`)
+	// The text of any other form differs from that of t.
+	out, ok := appendTimer(make([]byte, 0, timerSize), &t)
+	return t, ok && string(append(out, '}')) == text
 }
 
 // timerSize is the initial size of a buffer, sufficient for most timers.
 const timerSize = 384
 
-// appendTimer appends a timer without its closing brace. It returns false for values that need
-// encoding/json.
+// appendTimer appends the JSON of a timer without its closing brace. It returns false for values that
+// need encoding/json.
 func appendTimer(out []byte, t *Timer) ([]byte, bool) {
-	if t.Event != nil || t.Input != nil || t.OnReject != "" || !t.ParkedUntil.IsZero() || !writable(t.FireAt) || !writable(t.MovedTo) {
+	if t.Event != nil || t.Input != nil || t.OnReject != "" || !t.ParkedUntil.IsZero() || !t.MovedTo.IsZero() || !writable(t.FireAt) {
 		return nil, false
 	}
 	for _, s := range [...]string{t.Tenant, t.Workflow, t.Execution, t.TaskID, t.TaskName, string(t.Kind), t.Key} {
@@ -45,31 +70,28 @@ func appendTimer(out []byte, t *Timer) ([]byte, bool) {
 		}
 	}
 	out = append(append(append(out, `{"tenant_id":"`...), t.Tenant...), '"')
-	out = appendMember(out, `,"workflow_id":"`, t.Workflow)
-	out = appendMember(out, `,"execution_id":"`, t.Execution)
-	out = appendMember(out, `,"task_id":"`, t.TaskID)
-	out = appendMember(out, `,"task_name":"`, t.TaskName)
-	out = appendTime(append(out, `,"fire_at":`...), t.FireAt)
+	out = appendText(out, `,"workflow_id":"`, t.Workflow)
+	out = appendText(out, `,"execution_id":"`, t.Execution)
+	out = appendText(out, `,"task_id":"`, t.TaskID)
+	out = appendText(out, `,"task_name":"`, t.TaskName)
+	out = appendTime(out, `,"fire_at":"`, t.FireAt)
 	if t.DurationMS != 0 {
 		out = strconv.AppendInt(append(out, `,"duration_ms":`...), t.DurationMS, 10)
 	}
-	out = appendMember(out, `,"kind":"`, string(t.Kind))
-	out = appendMember(out, `,"key":"`, t.Key)
-	if !t.MovedTo.IsZero() {
-		out = appendTime(append(out, `,"moved_to":`...), t.MovedTo)
-	}
-	return out, true
+	out = appendText(out, `,"kind":"`, string(t.Kind))
+	return appendText(out, `,"key":"`, t.Key), true
 }
 
-func appendMember(out []byte, name, value string) []byte {
+// appendText appends a member, unless its value is empty.
+func appendText(out []byte, name, value string) []byte {
 	if value == "" {
 		return out
 	}
 	return append(append(append(out, name...), value...), '"')
 }
 
-func appendTime(out []byte, t time.Time) []byte {
-	return append(t.AppendFormat(append(out, '"'), time.RFC3339Nano), '"')
+func appendTime(out []byte, name string, t time.Time) []byte {
+	return append(t.AppendFormat(append(out, name...), time.RFC3339Nano), '"')
 }
 
 // writable reports whether encoding/json accepts a time and writes it in UTC.
@@ -79,9 +101,8 @@ func writable(t time.Time) bool {
 
 // plainText reports whether a string needs no escapes in JSON.
 func plainText(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || strings.IndexByte(`"\\<>&`, c) >= 0 {
 			return false
 		}
 	}

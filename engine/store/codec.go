@@ -64,9 +64,6 @@ func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 		m.packed = sync.OnceValue(func() []string { return pack(wire.FieldMap(wire.FieldsOf(text))) })
 		return
 	}
-	if c.sealer == nil {
-		m.data = dataOf(fields)
-	}
 	c.understand(m, fields)
 }
 
@@ -83,7 +80,7 @@ func (c *Codec) ReadFields(m *Message, fields []string) {
 
 // understand reads the event of an entry. If a field is repeated, the last one counts.
 func (c *Codec) understand(m *Message, fields []string) {
-	if m.Event, m.Err = c.Attributes(fields); m.Err == nil && !m.scan() {
+	if m.Event, m.Err = c.Attributes(fields); m.Err == nil {
 		m.Err = checkData(&m.Event)
 	}
 	m.Event.Tenant = m.Tenant  // whatever the sender says
@@ -91,16 +88,6 @@ func (c *Codec) understand(m *Message, fields []string) {
 		m.Event.Time = IDTime(cmp.Or(m.Event.Ext[firstEntryField], m.ID))
 	}
 	m.recall()
-}
-
-// dataOf returns the field of an event's data.
-func dataOf(fields []string) (data string) {
-	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == "data" {
-			data = fields[i+1]
-		}
-	}
-	return data
 }
 
 // checkData checks that the data of an event is JSON.

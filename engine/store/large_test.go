@@ -48,8 +48,8 @@ func TestLargeEntries(t *testing.T) {
 			t.Errorf("message %d is late %v, error %v", i, m.Omitted, m.Err)
 		}
 	}
-	if m := msgs[3]; !strings.Contains(m.Err.Error(), "limit event-value") || m.Data() != "67108866 bytes were left out" {
-		t.Errorf("error %v, data %.100s", m.Err, m.Data())
+	if m := msgs[3]; !strings.Contains(m.Err.Error(), "limit event-value") || string(m.Event.Data) != "67108866 bytes were left out" {
+		t.Errorf("error %v, data %.100s", m.Err, string(m.Event.Data))
 	}
 	gone := msgs[1]
 	gone.ID = "1-1"
@@ -57,8 +57,8 @@ func TestLargeEntries(t *testing.T) {
 	if err != nil || len(loaded) != 1 || len(left) != 0 || len(handled) != 1 {
 		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(handled), err)
 	}
-	if m := loaded[0]; m.Omitted || m.ID != msgs[1].ID || m.Data() != `"`+strings.Repeat("c", 20*mib-1)+`"` {
-		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted, m.ID, len(m.Data()))
+	if m := loaded[0]; m.Omitted || m.ID != msgs[1].ID || string(m.Event.Data) != `"`+strings.Repeat("c", 20*mib-1)+`"` {
+		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted, m.ID, len(string(m.Event.Data)))
 	}
 
 	if err := stream.New(s).Release(ctx, msgs...); err != nil {

@@ -27,14 +27,8 @@ type Message struct {
 
 	fields []string        // names and values of the entry
 	text   string          // the same as RESP text, parsed on demand
-	data   string          // the event's data within text
-	timer  *event.Timer    // the data, if it is a timer in the engine's own format
 	packed func() []string // the fields, if there are more than MaxFields
 }
-
-// Timer returns the timer in the message's data, or nil if there is none or it is not in the engine's
-// own format.
-func (m *Message) Timer() *event.Timer { return m.timer }
 
 // Fields returns the names and values of the entry, in the order of the names.
 func (m Message) Fields() []string {
@@ -45,14 +39,6 @@ func (m Message) Fields() []string {
 		return wire.SortFields(wire.FieldsOf(m.text))
 	}
 	return m.fields
-}
-
-// Data returns the JSON of the event's data.
-func (m *Message) Data() string {
-	if m.data != "" {
-		return m.data
-	}
-	return string(m.Event.Data)
 }
 
 // Same reports whether both messages are the same entry of the same stream.
@@ -91,18 +77,6 @@ func Unpack(fields []string) []string {
 	}
 	delete(all, packedField)
 	return append(wire.FieldList(inner), wire.FieldList(all)...)
-}
-
-// scan reads the timer of a timer event, if it is in the engine's own format.
-func (m *Message) scan() bool {
-	if t := m.Event.Type; t != event.TimerScheduled && t != event.TimerCancelled {
-		return false
-	}
-	t, ok := event.ScanTimer(m.Data())
-	if ok {
-		m.timer = &t
-	}
-	return ok
 }
 
 // MaxFields is the maximum number of fields of an entry: scripts take all of them in one call, and

@@ -19,7 +19,7 @@ func (w *environment) overdue(t *testing.T, of string, from, n int) {
 	for i := from; i < from+n; i++ {
 		one := timer(time.Duration(i) * time.Second)
 		one.Tenant = of
-		z := redis.Z{Score: float64(one.FireAt.UnixMicro()+1) / 1e6, Member: event.TimerText(&one)}
+		z := redis.Z{Score: float64(one.FireAt.UnixMicro()+1) / 1e6, Member: string(event.Encode(one))}
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, z).Err())
 	}
 }
@@ -146,7 +146,7 @@ var dueReads = []check{
 	{"events of timers hold all that is known", func(t *testing.T, w *environment) {
 		full, bare := timer(0), event.Timer{Tenant: tenant, FireAt: timer(1).FireAt, Execution: execution}
 		for i, one := range []event.Timer{full, bare} {
-			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: event.TimerText(&one)}).Err())
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
 		}
 		now := w.look(t, 1).Now
 		w.fireAll(t)

@@ -43,7 +43,7 @@ func TestBacklog(t *testing.T) {
 		set[member] = true
 	}
 	for i := range timers {
-		if one := timerRequest(i, due); set[event.TimerText(&one)] == (i%apart == 0) {
+		if one := timerRequest(i, due); set[string(event.Encode(one))] == (i%apart == 0) {
 			t.Fatalf("timer %d: set is %v", i, i%apart == 0)
 		}
 	}

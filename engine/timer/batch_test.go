@@ -104,7 +104,7 @@ func TestStepIsFair(t *testing.T) {
 	must(t, stream.New(w.st).Groups(t.Context(), "noisy"))
 	for i := range crowd {
 		noisy := event.Timer{Tenant: "noisy", Execution: fmt.Sprint("x", i), FireAt: start().Add(time.Second), Kind: event.WaitTimer}
-		z := redis.Z{Score: float64(noisy.FireAt.Unix()), Member: event.TimerText(&noisy)}
+		z := redis.Z{Score: float64(noisy.FireAt.Unix()), Member: string(event.Encode(noisy))}
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, z).Err())
 	}
 	step := func() {

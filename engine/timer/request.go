@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,44 +20,35 @@ type timerRequest struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event, and its stored form if the event contains exactly that.
-// Producers may omit what the event's attributes say, and give a duration instead of a time.
-func timerOf(m *store.Message) (t event.Timer, text string, err error) {
+// timerOf reads the timer of an event. Producers may omit what the event's attributes say, and give a
+// duration instead of a time.
+func timerOf(m *store.Message) (event.Timer, error) {
 	if m.Err != nil {
-		return t, "", m.Err
+		return event.Timer{}, m.Err
 	}
-	if written := m.Timer(); written != nil && !written.FireAt.IsZero() {
-		t, text = *written, m.Data()
-	} else if t, err = readTimer(m); err != nil {
-		return t, "", err
+	t, err := readTimer(m)
+	if err != nil {
+		return t, err
 	}
-	if t.Tenant != m.Tenant || !t.MovedTo.IsZero() {
-		t.Tenant, t.MovedTo, text = m.Tenant, time.Time{}, ""
-	}
-	fill := func(to *string, with string) {
-		if *to == "" && with != "" {
-			*to, text = with, ""
-		}
-	}
-	fill(&t.Execution, m.Event.Execution)
+	t.Tenant, t.MovedTo = m.Tenant, time.Time{}
+	t.Execution = cmp.Or(t.Execution, m.Event.Execution)
 	if t.Execution == m.Event.Execution {
-		fill(&t.Workflow, m.Event.Workflow)
+		t.Workflow = cmp.Or(t.Workflow, m.Event.Workflow)
 	}
 	if t.ForOne() {
 		return readInput(m, t)
 	}
-	fill(&t.TaskID, m.Event.Task)
-	fill((*string)(&t.Kind), string(event.WaitTimer))
+	t.TaskID, t.Kind = cmp.Or(t.TaskID, m.Event.Task), cmp.Or(t.Kind, event.WaitTimer)
 	t.Event, t.Input, t.OnReject, t.ParkedUntil = nil, nil, "", time.Time{}
 	if t.Kind == event.DeliveryTimer {
-		return t, "", fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
+		return t, fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
 	}
-	return t, text, nil
+	return t, nil
 }
 
 // readInput completes and checks a timer that concerns an execution as a whole. Its key defaults to the
 // id of its event.
-func readInput(m *store.Message, t event.Timer) (event.Timer, string, error) {
+func readInput(m *store.Message, t event.Timer) (event.Timer, error) {
 	t.TaskID, t.TaskName, t.Event, t.ParkedUntil = "", "", nil, time.Time{}
 	err := store.CheckIDs(t.Tenant, t.Execution)
 	if cancels := m.Event.Type == event.TimerCancelled; err == nil && !cancels {
@@ -74,13 +66,16 @@ func readInput(m *store.Message, t event.Timer) (event.Timer, string, error) {
 		err = event.CheckInputKey(t.Key)
 	}
 	if err != nil {
-		return t, "", fmt.Errorf("the timer of event %s: %w", m.Event.ID, err)
+		return t, fmt.Errorf("the timer of event %s: %w", m.Event.ID, err)
 	}
-	return t, "", nil
+	return t, nil
 }
 
 // readTimer reads a timer in any of the forms that producers write.
 func readTimer(m *store.Message) (event.Timer, error) {
+	if t, usual := event.ScanTimer(string(m.Event.Data)); usual && !t.FireAt.IsZero() {
+		return t, nil
+	}
 	var a timerRequest
 	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
 		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)

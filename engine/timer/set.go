@@ -56,7 +56,7 @@ func readRequest(req *timers.Request) (err error) {
 	if err := delivery.Poison(*req.Message); err != nil {
 		return err
 	}
-	req.Timer, req.Text, err = timerOf(req.Message)
+	req.Timer, err = timerOf(req.Message)
 	return delivery.As(delivery.Permanent, err)
 }
 

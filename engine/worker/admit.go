@@ -72,9 +72,9 @@ type openCount struct {
 }
 
 // problem returns why an execution may not begin, or nil if it may. An execution started by a client is
-// already in the index, a child is not. uncounted is the number by which the index will grow when the
+// already in the index, a child is not. uncounted returns by how many the index will grow when the
 // worker writes what it has decided.
-func (l *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
+func (l *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted func() int) (*event.Problem, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last, known := l.tenants[tenant]
@@ -90,8 +90,8 @@ func (l *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string,
 	if l.tenants == nil {
 		l.tenants = map[string]openCount{}
 	}
-	l.tenants[tenant] = openCount{now, open + uncounted + 1}
-	others := open + uncounted
+	others := open + uncounted()
+	l.tenants[tenant] = openCount{now, others + 1}
 	if !child {
 		others--
 	}
@@ -112,13 +112,15 @@ func OpenLimitText(tenant string, open, most int) string {
 func (r *round) uncounted() (n int) {
 	for i := range r.commits {
 		c := &r.commits[i]
+		if c.Version > 0 {
+			continue
+		}
 		child := false
 		if c.Message != nil {
-			root, _ := decide.StartedBelow(c.Message.Event)
-			child = root != ""
+			started, err := decide.StartOf(c.Message.Event)
+			child = err == nil && decide.RootOf(c.Execution, started.Depth) != ""
 		}
 		switch {
-		case c.Version > 0:
 		case child && !c.Ended:
 			n++
 		case !child && c.Ended:
@@ -129,8 +131,8 @@ func (r *round) uncounted() (n int) {
 }
 
 // admit returns how an execution that may not begin ends, or nil if it may begin.
-func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Ended, error) {
-	root, parent := decide.StartedBelow(e)
+func (s *Service) admit(ctx context.Context, tenant, id string, started *event.Started) (*event.Ended, error) {
+	root, parent := decide.RootOf(id, started.Depth), started.Parent
 	var now time.Time
 	if s.opts.Clock != nil {
 		now = s.opts.Clock()
@@ -141,7 +143,7 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 		}
 	}
 	if s.opts.OpenLimit != nil && !now.IsZero() {
-		if p, err := s.opts.OpenLimit.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted()); p != nil || err != nil {
+		if p, err := s.opts.OpenLimit.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted); p != nil || err != nil {
 			return &event.Ended{Error: p}, err
 		}
 	}

@@ -283,13 +283,13 @@ func (r *round) find(ctx context.Context, m *store.Message) (*cachedExecution, e
 
 // begin returns the state of a new execution.
 func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, error) {
-	name, version, err := decide.StartedWorkflow(m.Event)
+	started, err := decide.StartOf(m.Event)
 	if err != nil {
 		return nil, delivery.As(delivery.Permanent, err)
 	}
-	name += ":" + version
+	name := started.Workflow() + ":" + started.Version
 	if r.definitions[name] == nil {
-		known, err := r.first(ctx, m.Tenant, m.Event)
+		known, err := r.first(ctx, m.Tenant, m.Event.Execution, &started)
 		if err != nil || known.refused != nil {
 			return known, err
 		}
@@ -297,7 +297,7 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, 
 	}
 	known := r.definitions[name]
 	if known.env != nil {
-		refused, err := r.admit(ctx, m.Tenant, m.Event)
+		refused, err := r.admit(ctx, m.Tenant, m.Event.Execution, &started)
 		if refused != nil || err != nil {
 			return &cachedExecution{state: decide.New(), refused: refused}, err
 		}

@@ -284,7 +284,11 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ca
 			}
 			return nil, nil
 		case event.ExecutionStarted:
-			return s.first(ctx, tenant, e)
+			started, err := decide.StartOf(e)
+			if err != nil {
+				return nil, delivery.As(delivery.Permanent, err)
+			}
+			return s.first(ctx, tenant, e.Execution, &started)
 		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
 			// The start may still be on its way: try again a little later.
 			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
@@ -305,15 +309,12 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ca
 }
 
 // first returns the state of an execution that begins.
-func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*cachedExecution, error) {
-	x := &cachedExecution{state: decide.New()}
-	name, version, err := decide.StartedWorkflow(e)
-	if err != nil {
-		return nil, delivery.As(delivery.Permanent, err)
-	}
-	if x.refused, err = s.admit(ctx, tenant, e); x.refused != nil || err != nil {
+func (s *Service) first(ctx context.Context, tenant, id string, started *event.Started) (x *cachedExecution, err error) {
+	x = &cachedExecution{state: decide.New()}
+	if x.refused, err = s.admit(ctx, tenant, id, started); x.refused != nil || err != nil {
 		return x, err
 	}
+	name, version := started.Workflow(), started.Version
 	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
 	if errors.Is(err, store.ErrNotFound) {
 		if version != "" {

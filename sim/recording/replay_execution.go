@@ -250,7 +250,7 @@ func (x *executionReplay) decided(d *decide.Decision) {
 // recordInput records the event that an input delivers, if a timer is one.
 func (x *executionReplay) recordInput(scheduled event.Event) {
 	var t event.Timer
-	if !strings.Contains(string(scheduled.Data), `"`+string(event.InputTimer)+`"`) || decide.DecodeData(scheduled, &t) != nil || t.Kind != event.InputTimer {
+	if decide.DecodeData(scheduled, &t) != nil || t.Kind != event.InputTimer {
 		return
 	}
 	if in, err := t.ReadInput(); err == nil {

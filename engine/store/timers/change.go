@@ -127,10 +127,11 @@ func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, 
 			return store.Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", store.ErrName, t.Execution, x.ID)
 		}
 		note, news := ts.changeEntry(event.TimerScheduled, t, now, by), ts.SetEvent(t)
-		args = append(append(args, FormatScore(t.Due()), event.TimerText(&t), "", store.Tombstone(t), len(note)), note...)
+		text, moved := string(event.Encode(&t)), ""
 		if !t.MovedTo.IsZero() {
-			args[len(args)-len(note)-3] = event.TimerText(&t)
+			moved = text
 		}
+		args = append(append(args, FormatScore(t.Due()), text, moved, store.Tombstone(t), len(note)), note...)
 		args = append(append(args, len(news)), news...)
 	}
 	n, err := restoreScript.Run(ctx, ts.rdb, keys, args...).Int()

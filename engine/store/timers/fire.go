@@ -205,8 +205,8 @@ func DueOf(entry redis.Z, now time.Time) Due {
 
 // decode decodes the timer. The error says why the member is not a valid timer.
 func (d *Due) decode(text string) (err error) {
-	var ok bool
-	if d.Timer, ok = event.ScanTimer(text); !ok {
+	var usual bool
+	if d.Timer, usual = event.ScanTimer(text); !usual {
 		var timer event.Timer // what json.Unmarshal fills is allocated
 		err := json.Unmarshal([]byte(text), &timer)
 		if d.Timer = timer; err != nil {

@@ -32,7 +32,7 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 		note = store.TimerNote(t)
 	}
 	keys := []string{h.Stream, h.Timers, h.TimerKeys, h.ForgottenKeys, h.Execution(t.Execution)}
-	args := append([]any{FormatScore(t.Due()), ts.textOf(t), store.TimerIdentity(t), note}, wire.Args(ts.store.Fields(event.Event{
+	args := append([]any{FormatScore(t.Due()), ts.member(&t), store.TimerIdentity(t), note}, wire.Args(ts.store.Fields(event.Event{
 		ID: t.InputID() + "/set/" + strconv.FormatInt(now.UnixNano(), 10), Source: OperatorSource, Type: event.TimerScheduled, Time: now,
 		Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),
 	}))...)

@@ -16,7 +16,6 @@ import (
 type Request struct {
 	*store.Message
 	Timer  event.Timer
-	Text   string // event.TimerText of the timer; "" if not computed yet
 	Cancel bool
 }
 
@@ -92,13 +91,8 @@ func (ts Timers) apply(ctx context.Context, tenant string, places []int, request
 		if r.Cancel {
 			action = "cancel"
 		}
-		if r.Text == "" {
-			r.Text = ts.textOf(r.Timer)
-		}
 		l.List = append(l.List, &r.ID, action)
-		l.Add(FormatScore(r.Timer.Due()))
-		l.List = append(l.List, &r.Text)
-		l.Add(store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
+		l.Add(FormatScore(r.Timer.Due()), ts.member(&r.Timer), store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
 	}
 	reply, err := ts.rdb.Call(ctx, setTimersScript, keys+len(places), l.List).StringSlice()
 	if err != nil {
@@ -107,9 +101,9 @@ func (ts Timers) apply(ctx context.Context, tenant string, places []int, request
 	return applied(reply, places, out)
 }
 
-// textOf returns the member of a timer. Only an input may contain secrets.
-func (ts Timers) textOf(t event.Timer) string {
-	text := event.TimerText(&t)
+// member returns the member of a timer in the sorted set. Only an input may contain secrets.
+func (ts Timers) member(t *event.Timer) string {
+	text := event.TimerText(t)
 	if t.Input != nil {
 		text = ts.store.SealText(text)
 	}
