@@ -63,9 +63,9 @@ type diffSide struct {
 type diffTask struct {
 	Status     history.State `json:"status"`
 	DurationMS int64         `json:"duration_ms"`
-	ended      bool
-	Call       string `json:"call,omitempty"`
+	Call       string        `json:"call,omitempty"`
 
+	ended           bool
 	output, problem any
 }
 
