@@ -38,7 +38,11 @@ func (s *Store) Clustered() bool { return wire.Clustered(s.rdb.Redis) }
 // Cluster reads what the cluster reports about itself, and what each master reports about itself.
 // The Store must be Clustered.
 func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
-	text, err := s.rdb.ClusterNodes(ctx).Result()
+	var text string
+	err := wire.AnyMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis) (err error) {
+		text, err = master.ClusterNodes(ctx).Result()
+		return err
+	})
 	if err != nil {
 		return Cluster{}, Failed("ask about the cluster", err)
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -64,14 +63,7 @@ var (
 // cluster client, or vice versa.
 func check(ctx context.Context, rdb wire.Redis) error {
 	if wire.Clustered(rdb) {
-		answer := errors.New("no masters")
-		err := wire.EachMaster(ctx, rdb, func(ctx context.Context, master wire.Redis, _ string) error {
-			if answer != nil { // another master may answer
-				answer = master.ClusterInfo(ctx).Err()
-			}
-			return nil
-		})
-		err = cmp.Or(err, answer)
+		err := wire.AnyMaster(ctx, rdb, func(ctx context.Context, master wire.Redis) error { return master.ClusterInfo(ctx).Err() })
 		if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
 			return errNoCluster
 		}

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +79,19 @@ func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mas
 		}
 	}
 	return nil
+}
+
+// AnyMaster calls do with one master after the other until a call succeeds, so that a master that is
+// down does not matter. If none succeeds, it returns the last error.
+func AnyMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, master Redis) error) error {
+	last := errors.New("no masters")
+	err := EachMaster(ctx, rdb, func(ctx context.Context, master Redis, _ string) error {
+		if last != nil {
+			last = do(ctx, master)
+		}
+		return nil
+	})
+	return cmp.Or(err, last)
 }
 
 func sortedKeys[T any](in map[string]T) []string {
