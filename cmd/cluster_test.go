@@ -1,8 +1,10 @@
 package cmd_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"flunq.io/flunq/engine/store/redistest"
 )
@@ -15,18 +17,57 @@ func TestScriptOnCluster(t *testing.T) {
 	onPage(t, url, "../testdata/script/cluster/cluster.txtar")
 }
 
-// A command whose tenant is on a master that is down ends with the code for an unreachable Redis, and
-// doctor does not suggest changing a stream that it could not read.
+// A command whose tenant is on a master that is down ends with the code for an unreachable Redis, the
+// other tenants are reachable, and doctor does not suggest changing a stream that it could not read.
 func TestMasterDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	url := cluster.URL()
-	cluster.MasterOf(t, "tenant:{default}:events").Kill()
+	down := cluster.MasterOf(t, "tenant:{default}:events")
+	var up []string
+	for _, tenant := range []string{"t-1", "t-2", "t-3", "t-4", "t-5"} {
+		if cluster.MasterOf(t, "tenant:{"+tenant+"}:events") != down {
+			up = append(up, tenant)
+		}
+	}
+	down.Kill()
 	if _, stderr, code := flunq(t, nil, "timers", "ls", "--redis-url", url); code != 6 {
 		t.Errorf("timers ls: code %d, want 6: %s", code, stderr)
 	}
-	stdout, _, code := flunq(t, nil, "doctor", "--redis-url", url)
+	for _, tenant := range up {
+		if _, stderr, code := flunq(t, nil, "ps", "--tenant", tenant, "--redis-url", url); code != 0 {
+			t.Errorf("ps of %s: code %d, want 0: %s", tenant, code, stderr)
+		}
+	}
+	stdout, stderr, code := flunq(t, nil, "doctor", "--redis-url", url)
 	if code != 4 || !strings.Contains(stdout, "? unknown  streams        could not be checked: ") || strings.Contains(stdout, "rename it") {
-		t.Errorf("doctor: code %d: %s", code, stdout)
+		t.Errorf("doctor: code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// A delay counts by the clock of the master that has the tenant, which fires the timer.
+func TestDelayOnSkewedCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartSkewed(t, 0, time.Hour, 2*time.Hour)
+	url := cluster.URL()
+	for _, tenant := range []string{"t-1", "t-2", "t-3", "t-4", "t-5"} {
+		_, stderr, code := flunq(t, nil, "start", "../workflows/approval.yaml", "--id", "x", "--after", "30m", "--tenant", tenant, "--redis-url", url)
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		stdout, stderr, _ := flunq(t, nil, "timers", "ls", "-o", "json", "--tenant", tenant, "--redis-url", url)
+		var timers []struct {
+			Due time.Time `json:"due"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &timers); err != nil || len(timers) != 1 {
+			t.Fatalf("%v: %s%s", err, stdout, stderr)
+		}
+		now, err := cluster.MasterOf(t, "tenant:{"+tenant+"}:events").Client(t).Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := timers[0].Due.Sub(now); left < 29*time.Minute || left > 30*time.Minute {
+			t.Errorf("tenant %s: the timer is due in %v, want 30m", tenant, left)
+		}
 	}
 }

@@ -27,7 +27,7 @@ type StartRequest struct {
 // inputs of the execution: ScheduleStart moves an earlier timer with the same key and reports
 // that it did. The error is store.ErrExists if the id is in use.
 func ScheduleStart(ctx context.Context, st *store.Store, b StartRequest, at time.Time, key string) (t event.Timer, moved bool, err error) {
-	now, err := st.Now(ctx)
+	now, err := st.NowOf(ctx, b.Tenant)
 	if err != nil {
 		return t, false, err
 	}

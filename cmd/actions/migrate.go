@@ -74,7 +74,7 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 	// little time passes between the last read of the execution and the commit.
 	from, to := side{}, side{env: env, hash: hash, state: decide.New()}
 	for range attempts {
-		now, err := m.Store.Now(ctx)
+		now, err := m.Store.NowOf(ctx, x.Tenant)
 		if err != nil {
 			return out, err
 		}

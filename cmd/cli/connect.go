@@ -102,10 +102,11 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 	}
 }
 
-// RunAt is like Run, and also passes the time by Redis' clock, by which timers and ages are counted.
+// RunAt is like Run, and also passes the time by the clock of the Redis that has the tenant, by which
+// timers and ages are counted.
 func (t *Target) RunAt(run func(ctx context.Context, r *Remote, now time.Time, args []string) error) func(*cobra.Command, []string) error {
 	return t.Run(func(ctx context.Context, r *Remote, args []string) error {
-		now, err := r.Store.Now(ctx)
+		now, err := r.Store.NowOf(ctx, r.Tenant)
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (e *emission) run(ctx context.Context) error {
 	}
 	defer r.Close()
 	out.Tenant = r.Tenant
-	if out.Time, err = r.Store.Now(ctx); err != nil {
+	if out.Time, err = r.Store.NowOf(ctx, r.Tenant); err != nil {
 		return err
 	}
 	if e.input.execution != "" {

@@ -230,7 +230,7 @@ func (l *attemptLog) row(run *history.TaskRun) attemptRow {
 
 // end prints the attempts that have not ended, unless the execution has.
 func (l *attemptLog) end(ctx context.Context, r *cli.Remote) error {
-	now, err := r.Store.Now(ctx)
+	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return err
 	}

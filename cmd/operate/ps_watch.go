@@ -40,7 +40,7 @@ func (w *watchedListing) run(ctx context.Context) error {
 
 // once reads the list and prints what changed.
 func (w *watchedListing) once(ctx context.Context) error {
-	now, err := w.remote.Store.Now(ctx)
+	now, err := w.remote.Store.NowOf(ctx, w.remote.Tenant)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (s *selection) either(c *cobra.Command, ids []string) error {
 // all reads the selected executions of the tenant that have one of the allowed statuses. If
 // there are none, it says so.
 func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]store.Execution, error) {
-	now, err := r.Store.Now(ctx)
+	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 
 // pageOf reads everything that show prints.
 func pageOf(ctx context.Context, sh *cli.Shell, r *cli.Remote, x store.Execution) (p executionPage, err error) {
-	now, err := r.Store.Now(ctx)
+	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return p, err
 	}

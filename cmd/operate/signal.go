@@ -165,7 +165,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 		if err != nil {
 			return err
 		}
-		now, err := r.Store.Now(ctx)
+		now, err := r.Store.NowOf(ctx, r.Tenant)
 		if err != nil {
 			return err
 		}

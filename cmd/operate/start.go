@@ -143,7 +143,7 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	if s.due.after+s.due.at == "" {
 		return row, engine.StartExecution(ctx, r.Store, b)
 	}
-	now, err := r.Store.Now(ctx)
+	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return row, err
 	}

@@ -106,7 +106,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 	if examine.Ended(x.Status) {
 		return plan, o, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
 	}
-	now, err := r.Store.Now(ctx)
+	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return plan, o, err
 	}

@@ -43,7 +43,7 @@ func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (*prepared, error)
 
 func (l *Live) emit(ctx context.Context, e event.Event) (err error) {
 	e.Tenant = l.opts.Tenant
-	if e.Time, err = l.store.Now(ctx); err != nil {
+	if e.Time, err = l.store.NowOf(ctx, l.opts.Tenant); err != nil {
 		return err
 	}
 	return l.store.Publish(ctx, e)

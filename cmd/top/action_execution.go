@@ -47,7 +47,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, err
 }
 
 func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execution, reason string) (string, error) {
-	now, err := l.store.Now(ctx)
+	now, err := l.store.NowOf(ctx, l.opts.Tenant)
 	if err != nil {
 		return "", err
 	}

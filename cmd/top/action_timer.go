@@ -20,7 +20,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (*prepared, erro
 	case tui.Cancel:
 		plan, done = l.drop, "cancelled"
 	case tui.Reschedule:
-		now, err := l.store.Now(ctx)
+		now, err := l.store.NowOf(ctx, l.opts.Tenant)
 		if err != nil {
 			return nil, err
 		}

@@ -94,7 +94,7 @@ func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution)
 // open adds what is open: from the state, or from the history if the state cannot be
 // rebuilt, because it may depend on secrets, which are unknown here.
 func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) error {
-	now, err := l.store.Now(ctx)
+	now, err := l.store.NowOf(ctx, l.opts.Tenant)
 	if err != nil {
 		return err
 	}

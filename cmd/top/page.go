@@ -96,7 +96,7 @@ func statuses(text string) (out []string) {
 }
 
 func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	now, err := l.store.Now(ctx)
+	now, err := l.store.NowOf(ctx, l.opts.Tenant)
 	if err != nil {
 		return page, err
 	}
