@@ -48,11 +48,11 @@ func newRecords() records {
 
 // watch subscribes the invariants to what happens to messages in Redis.
 func (mon *monitor) watch() {
-	mon.memory.Watch.Taken = mon.checkClaim
-	mon.memory.Watch.Acknowledged = mon.checkAcknowledged
-	mon.memory.Watch.Removed = mon.checkRemoved
-	mon.memory.Watch.Trimmed = mon.recordTrimmed
-	mon.memory.Watch.Lost = func(group, id string) {
+	mon.memory.Observer.Claimed = mon.checkClaim
+	mon.memory.Observer.Acknowledged = mon.checkAcknowledged
+	mon.memory.Observer.Deleted = mon.checkRemoved
+	mon.memory.Observer.Trimmed = mon.recordTrimmed
+	mon.memory.Observer.Lost = func(group, id string) {
 		mon.report("no entry is removed while a group still needs it", "", "entry %s is gone, but %s had not acknowledged it", id, group)
 	}
 }

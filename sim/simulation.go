@@ -53,7 +53,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 		return nil, err
 	}
 	if cfg.Plan != nil {
-		sim.memory.Waited, sim.memory.Cluster = cfg.Waits > 0, cfg.Cluster
+		sim.memory.AcceptBlock, sim.memory.Cluster = cfg.Waits > 0, cfg.Cluster
 		sim.memory.Page = cfg.chunkSize("pages", 4, 3) // Redis decides this in production
 		sim.watch()
 	}

@@ -34,8 +34,8 @@ func cloned(value any, key string) any {
 		return &hash{slices.Clone(v.pairs), maps.Clone(v.place)}
 	case *set:
 		return &set{slices.Clone(v.members)}
-	case *sorted:
-		return &sorted{slices.Clone(v.ranked), maps.Clone(v.scores)}
+	case *sortedSet:
+		return &sortedSet{slices.Clone(v.members), maps.Clone(v.scores)}
 	case *stream:
 		return v.clone(key)
 	default:
@@ -53,9 +53,9 @@ func (st *stream) clone(key string) *stream {
 }
 
 func (g *group) clone(key string) *group {
-	out := &group{stream: key, name: g.name, last: g.last, read: g.read}
+	out := &group{stream: key, name: g.name, lastDelivered: g.lastDelivered, entriesRead: g.entriesRead}
 	for _, c := range g.consumers {
-		out.consumers = append(out.consumers, &consumer{name: c.name, seen: c.seen})
+		out.consumers = append(out.consumers, &consumer{name: c.name, seenAt: c.seenAt})
 	}
 	for _, p := range g.pending {
 		own := *p

@@ -16,13 +16,13 @@ type Database struct {
 	// Added, if set, is called for each entry that is added to a stream, and for each
 	// command that adds to a sorted set. It must not send commands.
 	Added func(key string, fields []string)
-	// Watch holds functions that are called when something happens to entries and keys.
-	Watch Watch
+	// Observer is told what happens to entries and keys.
+	Observer Observer
 
 	// Page is how many elements a SCAN command returns per call; 0: all.
 	Page int
-	// Waited means that the caller implements BLOCK by waiting before it sends a read.
-	Waited bool
+	// AcceptBlock makes XREADGROUP accept BLOCK and ignore it: the caller waits before it reads.
+	AcceptBlock bool
 
 	keys      map[string]*item
 	now       time.Time
@@ -33,7 +33,7 @@ type Database struct {
 	*scratch
 }
 
-// item is the value of a key: a *text, *hash, *set, *sorted or *stream.
+// item is the value of a key: a *text, *hash, *set, *sortedSet or *stream.
 type item struct {
 	value   any
 	expires int64 // in milliseconds since 1970; 0: never

@@ -10,30 +10,30 @@ import (
 
 // group is a consumer group of a stream.
 type group struct {
-	stream    string // its key
-	name      string
-	last      streamID // last delivered id
-	read      int64    // entries read, of all that were ever added; unknown if negative
-	pending   []*pending
-	free      []pending   // preallocated, for new pending entries
-	consumers []*consumer // sorted by name
+	stream        string // its key
+	name          string
+	lastDelivered streamID // last delivered id
+	entriesRead   int64    // entries read, of all that were ever added; unknown if negative
+	pending       []*pending
+	free          []pending   // preallocated, for new pending entries
+	consumers     []*consumer // sorted by name
 }
 
 // consumer is a member of a group.
 type consumer struct {
-	name  string
-	count int   // number of its pending entries
-	seen  int64 // in milliseconds since 1970
+	name   string
+	count  int   // number of its pending entries
+	seenAt int64 // in milliseconds since 1970
 }
 
 // pending is an entry that was delivered and not acknowledged.
 type pending struct {
 	streamID
 
-	id       string
-	owner    *consumer
-	since    int64 // in milliseconds since 1970
-	delivery int64 // delivery count
+	id          string
+	owner       *consumer
+	deliveredAt int64 // in milliseconds since 1970
+	deliveries  int64 // delivery count
 }
 
 // unknown stands for an unknown count.
@@ -68,7 +68,7 @@ func (g *group) ensureConsumer(name string, now int64) *consumer {
 		at, _ := slices.BinarySearchFunc(g.consumers, name, func(c *consumer, name string) int { return cmp.Compare(c.name, name) })
 		g.consumers = slices.Insert(g.consumers, at, c)
 	}
-	c.seen = now
+	c.seenAt = now
 	return c
 }
 
@@ -134,32 +134,6 @@ func (g *group) removePending(at int) {
 	g.pending = slices.Delete(g.pending, at, at+1)
 }
 
-// Open counts the entries of a stream whose fields satisfy matches: unread are those that the
-// group has not read, and pending those that the consumer (any if "") has read and not
-// acknowledged. matches is called with the server locked.
-func (s *Server) Open(key, group, consumer string, matches func(fields []string) bool) (unread, pending int) {
-	view(s, key, func(st *stream) {
-		g := st.group(group)
-		if g == nil {
-			return
-		}
-		for i := st.search(g.last.next()); i < len(st.entries); i++ {
-			if matches(st.entries[i].fields) {
-				unread++
-			}
-		}
-		for _, p := range g.pending {
-			if consumer != "" && p.owner.name != consumer {
-				continue
-			}
-			if e := st.entry(p.streamID); e != nil && matches(e.fields) {
-				pending++
-			}
-		}
-	})
-	return unread, pending
-}
-
 func groupCommands() map[string]command {
 	return map[string]command{
 		"xgroup":     {xgroup, -2},
@@ -199,7 +173,7 @@ func xgroup(db *Database, args []string) resp.Reply {
 	case g == nil:
 		return resp.Fail("NOGROUP No such consumer group '" + args[3] + "' for key name '" + args[2] + "'")
 	case verb == "setid":
-		return st.setGroup(g, args[4:])
+		return st.setGroupID(g, args[4:])
 	case verb == "createconsumer":
 		isNew := g.consumer(args[4]) == nil
 		g.ensureConsumer(args[4], db.ms)
@@ -213,9 +187,9 @@ func xgroup(db *Database, args []string) resp.Reply {
 func (st *stream) position(text string) (id streamID, ok bool) {
 	switch {
 	case text != "$":
-		return streamIDOf(text, 0)
+		return parseStreamID(text, 0)
 	case st != nil:
-		return st.last, true
+		return st.lastID, true
 	default:
 		return id, true
 	}
@@ -232,13 +206,13 @@ func createGroup(db *Database, st *stream, g *group, args []string) resp.Reply {
 		st, _ = ensure[stream](db, args[2])
 	}
 	place, _ := slices.BinarySearchFunc(st.groups, args[3], func(g *group, name string) int { return cmp.Compare(g.name, name) })
-	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], last: at, read: unknown})
+	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], lastDelivered: at, entriesRead: unknown})
 	return resp.OK()
 }
 
-// setGroup implements XGROUP SETID with the arguments after the group: an id, and perhaps
+// setGroupID implements XGROUP SETID with the arguments after the group: an id, and perhaps
 // ENTRIESREAD and a number.
-func (st *stream) setGroup(g *group, args []string) resp.Reply {
+func (st *stream) setGroupID(g *group, args []string) resp.Reply {
 	at, ok := st.position(args[0])
 	if !ok {
 		return resp.Fail(noStreamID)
@@ -251,7 +225,7 @@ func (st *stream) setGroup(g *group, args []string) resp.Reply {
 	} else if len(rest) > 0 {
 		return resp.Fail(syntax)
 	}
-	g.last, g.read = at, read
+	g.lastDelivered, g.entriesRead = at, read
 	return resp.OK()
 }
 
@@ -263,8 +237,8 @@ func deleteConsumer(db *Database, g *group, name string) resp.Reply {
 	}
 	n := c.count
 	for _, p := range g.pending {
-		if p.owner == c && db.Watch.Lost != nil {
-			db.Watch.Lost(g.name, p.id)
+		if p.owner == c && db.Observer.Lost != nil {
+			db.Observer.Lost(g.name, p.id)
 		}
 	}
 	g.pending = slices.DeleteFunc(g.pending, func(p *pending) bool { return p.owner == c })

@@ -6,27 +6,27 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// gapsFrom reports whether an entry at or after id was deleted.
-func (st *stream) gapsFrom(id streamID) bool {
-	return len(st.entries) > 0 && st.deleted != (streamID{}) && !st.deleted.less(id)
+// hasTombstonesFrom reports whether an entry at or after id was deleted.
+func (st *stream) hasTombstonesFrom(id streamID) bool {
+	return len(st.entries) > 0 && st.maxDeletedID != (streamID{}) && !st.maxDeletedID.less(id)
 }
 
 // distance returns how many entries were added up to id; unknown if that cannot be
 // determined.
 func (st *stream) distance(id streamID) int64 {
 	switch {
-	case st.added == 0:
+	case st.entriesAdded == 0:
 		return 0
-	case len(st.entries) == 0 && id.less(st.last.next()), id == st.last:
-		return st.added
-	case st.last.less(id):
+	case len(st.entries) == 0 && id.less(st.lastID.next()), id == st.lastID:
+		return st.entriesAdded
+	case st.lastID.less(id):
 		return unknown
-	case st.deleted != (streamID{}) && !st.deleted.less(st.first()):
+	case st.maxDeletedID != (streamID{}) && !st.maxDeletedID.less(st.first()):
 		return unknown
 	case id.less(st.first()):
-		return st.added - int64(len(st.entries))
+		return st.entriesAdded - int64(len(st.entries))
 	case id == st.first():
-		return st.added - int64(len(st.entries)) + 1
+		return st.entriesAdded - int64(len(st.entries)) + 1
 	default:
 		return unknown
 	}
@@ -43,13 +43,13 @@ func counted(n int64) resp.Reply {
 // lag returns how many entries a group has not read; nil if it is unknown.
 func (st *stream) lag(g *group) resp.Reply {
 	switch {
-	case st.added == 0:
+	case st.entriesAdded == 0:
 		return resp.Int(0)
-	case g.read != unknown && !st.gapsFrom(g.last):
-		return resp.Int(int(st.added - g.read))
+	case g.entriesRead != unknown && !st.hasTombstonesFrom(g.lastDelivered):
+		return resp.Int(int(st.entriesAdded - g.entriesRead))
 	}
-	if n := st.distance(g.last); n != unknown {
-		return resp.Int(int(st.added - n))
+	if n := st.distance(g.lastDelivered); n != unknown {
+		return resp.Int(int(st.entriesAdded - n))
 	}
 	return resp.Reply{}
 }
@@ -78,7 +78,7 @@ func xinfo(db *Database, args []string) resp.Reply {
 		out := make([]resp.Reply, len(g.consumers))
 		for i, c := range g.consumers {
 			out[i] = resp.List(resp.Text("name"), resp.Text(c.name), resp.Text("pending"), resp.Int(c.count),
-				resp.Text("idle"), resp.Int(int(db.ms-c.seen)))
+				resp.Text("idle"), resp.Int(int(db.ms-c.seenAt)))
 		}
 		return resp.List(out...)
 	case "stream":
@@ -97,8 +97,8 @@ func describeGroups(db *Database, st *stream) resp.Reply {
 	for i, g := range st.groups {
 		all = append(all,
 			resp.Text("name"), resp.Text(g.name), resp.Text("consumers"), resp.Int(len(g.consumers)),
-			resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(st.text(g.last)),
-			resp.Text("entries-read"), counted(g.read), resp.Text("lag"), st.lag(g))
+			resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(g.lastDelivered.String()),
+			resp.Text("entries-read"), counted(g.entriesRead), resp.Text("lag"), st.lag(g))
 		out[i] = resp.List(all[i*facts:]...)
 	}
 	return resp.List(out[:n]...)
@@ -112,8 +112,8 @@ func (st *stream) describe() resp.Reply {
 	}
 	return resp.List(
 		resp.Text("length"), resp.Int(len(st.entries)), resp.Text("radix-tree-keys"), resp.Int(min(1, len(st.entries))),
-		resp.Text("radix-tree-nodes"), resp.Int(2), resp.Text("last-generated-id"), resp.Text(st.last.String()),
-		resp.Text("max-deleted-entry-id"), resp.Text(st.deleted.String()), resp.Text("entries-added"), counted(st.added),
+		resp.Text("radix-tree-nodes"), resp.Int(2), resp.Text("last-generated-id"), resp.Text(st.lastID.String()),
+		resp.Text("max-deleted-entry-id"), resp.Text(st.maxDeletedID.String()), resp.Text("entries-added"), counted(st.entriesAdded),
 		resp.Text("recorded-first-entry-id"), resp.Text(st.first().String()), resp.Text("groups"), resp.Int(len(st.groups)),
 		resp.Text("first-entry"), first, resp.Text("last-entry"), last)
 }

@@ -31,7 +31,7 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 	}
 	out := db.makeReplies(len(readers))[:0]
 	for _, one := range readers {
-		if n := len(one.entries); n == 0 || !one.group.last.less(one.entries[n-1].streamID) {
+		if n := len(one.entries); n == 0 || !one.group.lastDelivered.less(one.entries[n-1].streamID) {
 			continue // there is nothing new
 		}
 		entries := one.new(db, one.ensureConsumer(args[3], db.ms), count)
@@ -53,7 +53,7 @@ type reader struct {
 
 // new delivers new entries.
 func (r reader) new(db *Database, c *consumer, count int) []resp.Reply {
-	found := r.entries[r.stream.search(r.group.last.next()):]
+	found := r.entries[r.stream.search(r.group.lastDelivered.next()):]
 	found = found[:min(count, len(found))]
 	out := db.makeReplies(len(found))
 	for i := range found {
@@ -70,7 +70,7 @@ func (r reader) new(db *Database, c *consumer, count int) []resp.Reply {
 func (r reader) deliver(e *entry, c *consumer, now int64) {
 	if p := r.find(e.streamID); p != nil {
 		p.setOwner(c)
-		p.since, p.delivery = now, 1
+		p.deliveredAt, p.deliveries = now, 1
 		return
 	}
 	r.addPending(pending{e.streamID, e.id, c, now, 1})
@@ -79,12 +79,12 @@ func (r reader) deliver(e *entry, c *consumer, now int64) {
 // markRead counts an entry as read.
 func (r reader) markRead(id streamID) {
 	switch {
-	case r.read != unknown && !r.gapsFrom(id):
-		r.read++
-	case r.added > 0:
-		r.read = r.distance(id)
+	case r.entriesRead != unknown && !r.hasTombstonesFrom(id):
+		r.entriesRead++
+	case r.entriesAdded > 0:
+		r.entriesRead = r.distance(id)
 	}
-	r.group.last = id
+	r.group.lastDelivered = id
 }
 
 // readGroupOptions parses the arguments of XREADGROUP after its group and consumer.
@@ -92,7 +92,7 @@ func readGroupOptions(db *Database, args []string) (count int, keys []string, ba
 	count = math.MaxInt
 	for ; len(args) > 1; args = args[2:] {
 		switch word := strings.ToLower(args[0]); {
-		case word == "block" && db.Waited:
+		case word == "block" && db.AcceptBlock:
 		case word == "block":
 			return 0, nil, "ERR the simulator cannot block: omit BLOCK"
 		case word == "count":
@@ -130,7 +130,7 @@ func xack(db *Database, args []string) resp.Reply {
 	}
 	n := 0
 	for _, text := range args[3:] {
-		id, ok := streamIDOf(text, 0)
+		id, ok := parseStreamID(text, 0)
 		if !ok {
 			return resp.Fail(noStreamID)
 		}

@@ -44,6 +44,32 @@ func (s *Server) Groups(key string) (out []Backlog) {
 	return out
 }
 
+// Open counts the entries of a stream whose fields satisfy matches: unread are those that the
+// group has not read, and pending those that the consumer (any if "") has read and not
+// acknowledged. matches is called with the server locked.
+func (s *Server) Open(key, group, consumer string, matches func(fields []string) bool) (unread, pending int) {
+	view(s, key, func(st *stream) {
+		g := st.group(group)
+		if g == nil {
+			return
+		}
+		for i := st.search(g.lastDelivered.next()); i < len(st.entries); i++ {
+			if matches(st.entries[i].fields) {
+				unread++
+			}
+		}
+		for _, p := range g.pending {
+			if consumer != "" && p.owner.name != consumer {
+				continue
+			}
+			if e := st.entry(p.streamID); e != nil && matches(e.fields) {
+				pending++
+			}
+		}
+	})
+	return unread, pending
+}
+
 // Members returns the members of a sorted set in order.
 func (s *Server) Members(key string) (out []string) {
 	s.Ranked(key, func(member string, _ float64) { out = append(out, member) })
@@ -53,9 +79,9 @@ func (s *Server) Members(key string) (out []string) {
 // Ranked calls show with the members of a sorted set and their scores, in order. show
 // must not send commands.
 func (s *Server) Ranked(key string, show func(member string, score float64)) {
-	view(s, key, func(z *sorted) {
-		for i := range z.ranked {
-			show(z.ranked[i].member, z.ranked[i].score)
+	view(s, key, func(z *sortedSet) {
+		for i := range z.members {
+			show(z.members[i].member, z.members[i].score)
 		}
 	})
 }
@@ -88,7 +114,7 @@ func (s *Server) Delivered(key string) (most int64) {
 	view(s, key, func(st *stream) {
 		for _, g := range st.groups {
 			for _, p := range g.pending {
-				most = max(most, p.delivery)
+				most = max(most, p.deliveries)
 			}
 		}
 	})

@@ -28,8 +28,8 @@ func del(db *Database, args []string) resp.Reply {
 	n := 0
 	for _, key := range args[1:] {
 		if db.item(key) != nil {
-			if db.Watch.Removed != nil {
-				db.Watch.Removed(key)
+			if db.Observer.Deleted != nil {
+				db.Observer.Deleted(key)
 			}
 			delete(db.keys, key)
 			n++
@@ -63,7 +63,7 @@ func typeName(it *item) string {
 		return "hash"
 	case *set:
 		return "set"
-	case *sorted:
+	case *sortedSet:
 		return "zset"
 	default:
 		return "stream"

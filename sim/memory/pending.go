@@ -43,7 +43,7 @@ func xpending(db *Database, args []string) resp.Reply {
 	if !ok {
 		return resp.Fail(noInteger)
 	}
-	from, to, bad := streamRange(rest[0], rest[1])
+	from, to, bad := parseStreamRange(rest[0], rest[1])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -57,10 +57,10 @@ func xpending(db *Database, args []string) resp.Reply {
 		if int64(len(out)) >= count || to.less(p.streamID) {
 			break
 		}
-		if db.ms-p.since < idle || len(rest) == 4 && p.owner.name != rest[3] {
+		if db.ms-p.deliveredAt < idle || len(rest) == 4 && p.owner.name != rest[3] {
 			continue
 		}
-		out = append(out, db.list(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(db.ms-p.since, 0))), counted(p.delivery)))
+		out = append(out, db.list(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(db.ms-p.deliveredAt, 0))), counted(p.deliveries)))
 	}
 	return resp.List(out...)
 }
@@ -79,18 +79,18 @@ func (g *group) summary() resp.Reply {
 	return resp.List(resp.Int(len(g.pending)), resp.Text(g.pending[0].id), resp.Text(g.pending[len(g.pending)-1].id), resp.List(owners...))
 }
 
-// claiming holds the arguments of XCLAIM other than the consumer.
-type claiming struct {
-	idle  int64 // minimum idle time
-	since int64
-	ids   []streamID
-	force bool
-	just  bool // JUSTID
+// claimOptions holds the arguments of XCLAIM other than the consumer.
+type claimOptions struct {
+	minIdle     int64 // in milliseconds
+	ids         []streamID
+	deliveredAt int64 // IDLE, as the time when the entries count as delivered
+	force       bool
+	justID      bool
 }
 
 // xclaim implements XCLAIM.
 func xclaim(db *Database, args []string) resp.Reply {
-	c, bad := claimingOf(db, args[4:])
+	c, bad := parseClaimOptions(db, args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -109,7 +109,7 @@ func xclaim(db *Database, args []string) resp.Reply {
 			continue
 		case e == nil || !there && !c.force:
 			continue
-		case there && db.ms-g.pending[at].since < c.idle:
+		case there && db.ms-g.pending[at].deliveredAt < c.minIdle:
 			continue
 		}
 		if owner == nil {
@@ -119,9 +119,9 @@ func xclaim(db *Database, args []string) resp.Reply {
 		if p == nil {
 			p = g.addPending(pending{id, e.id, owner, db.ms, 1})
 		}
-		db.taken(g, p, owner)
+		db.claimed(g, p, owner)
 		p.claim(c, owner)
-		if c.just {
+		if c.justID {
 			out = append(out, resp.Text(p.id))
 			continue
 		}
@@ -131,24 +131,24 @@ func xclaim(db *Database, args []string) resp.Reply {
 }
 
 // claim gives a pending entry to its new owner.
-func (p *pending) claim(c claiming, owner *consumer) {
+func (p *pending) claim(c claimOptions, owner *consumer) {
 	p.setOwner(owner)
-	p.since = c.since
-	if !c.just {
-		p.delivery++
+	p.deliveredAt = c.deliveredAt
+	if !c.justID {
+		p.deliveries++
 	}
 }
 
-// claimingOf parses the arguments of XCLAIM from the idle time on.
-func claimingOf(db *Database, args []string) (c claiming, bad string) {
-	c.since = db.ms
+// parseClaimOptions parses the arguments of XCLAIM from the idle time on.
+func parseClaimOptions(db *Database, args []string) (c claimOptions, bad string) {
+	c.deliveredAt = db.ms
 	var ok bool
-	if c.idle, ok = integer(args[0]); !ok {
+	if c.minIdle, ok = integer(args[0]); !ok {
 		return c, "ERR Invalid min-idle-time argument for XCLAIM"
 	}
 	args = args[1:]
 	for len(args) > 0 && args[0] != "" && args[0][0] <= '9' { // otherwise it is an option
-		id, ok := streamIDOf(args[0], 0)
+		id, ok := parseStreamID(args[0], 0)
 		if !ok {
 			break
 		}
@@ -162,14 +162,14 @@ func claimingOf(db *Database, args []string) (c claiming, bad string) {
 		case word == "force":
 			c.force = true
 		case word == "justid":
-			c.just = true
+			c.justID = true
 		case word == "idle" && len(args) > 1:
 			n, ok := integer(args[1])
 			if !ok {
 				return c, "ERR Invalid IDLE option argument for XCLAIM"
 			}
-			if c.since, args = db.ms-n, args[1:]; c.since < 0 || c.since > db.ms {
-				c.since = db.ms
+			if c.deliveredAt, args = db.ms-n, args[1:]; c.deliveredAt < 0 || c.deliveredAt > db.ms {
+				c.deliveredAt = db.ms
 			}
 		default:
 			return c, "ERR Unrecognized XCLAIM option '" + args[0] + "'"
@@ -178,13 +178,13 @@ func claimingOf(db *Database, args []string) (c claiming, bad string) {
 	return c, ""
 }
 
-// looks is how many entries Redis examines for each one that it may claim.
-const looks = 10
+// attemptsPerEntry is how many entries Redis examines for each one that it may claim.
+const attemptsPerEntry = 10
 
 // xautoClaim implements XAUTOCLAIM.
 func xautoClaim(db *Database, args []string) resp.Reply {
 	idle, okIdle := integer(args[4])
-	from, bad := streamBound(args[5], 0)
+	from, bad := parseStreamBound(args[5], 0)
 	count := int64(100)
 	switch {
 	case !okIdle:
@@ -207,7 +207,7 @@ func xautoClaim(db *Database, args []string) resp.Reply {
 	claimed, gone := []resp.Reply{}, []string{}
 	at := g.search(from)
 	var owner *consumer
-	for left := count * looks; left > 0 && count > 0 && at < len(g.pending); left-- {
+	for left := count * attemptsPerEntry; left > 0 && count > 0 && at < len(g.pending); left-- {
 		p := g.pending[at]
 		e := st.entry(p.streamID)
 		if e == nil {
@@ -217,14 +217,14 @@ func xautoClaim(db *Database, args []string) resp.Reply {
 			continue
 		}
 		at++
-		if db.ms-p.since < idle {
+		if db.ms-p.deliveredAt < idle {
 			continue
 		}
 		if owner == nil {
 			owner = g.ensureConsumer(args[3], db.ms)
 		}
-		db.taken(g, p, owner)
-		p.claim(claiming{since: db.ms}, owner)
+		db.claimed(g, p, owner)
+		p.claim(claimOptions{deliveredAt: db.ms}, owner)
 		count--
 		claimed = append(claimed, e.reply())
 	}

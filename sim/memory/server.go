@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +76,11 @@ var commands = sync.OnceValue(func() map[string]command {
 	return all
 })
 
+// scriptCommands returns the commands that the server executes itself, see Server.onScripts.
+func scriptCommands() map[string]command {
+	return map[string]command{"eval": {nil, -3}, "evalsha": {nil, -3}, "script": {nil, -2}}
+}
+
 // Close releases the server's buffers. Its connections fail afterwards.
 func (s *Server) Close() {
 	s.lock.Lock()
@@ -113,6 +119,20 @@ func (s *Server) Do(args ...string) resp.Reply {
 	return s.execute(args)
 }
 
+// Dial opens a new connection. It executes commands on the caller's goroutine.
+func (s *Server) Dial() net.Conn { return resp.NewConn(s.Execute) }
+
+// Execute executes a command and appends its reply. There are no transactions.
+func (s *Server) Execute(args []string, replies []byte) ([]byte, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.closed {
+		return nil, net.ErrClosed
+	}
+	reply := s.execute(args)
+	return reply.Append(replies), nil
+}
+
 // execute executes any command, including those of scripts. It does not keep args.
 func (s *Server) execute(args []string) resp.Reply {
 	c, ok := s.command(args[0])
@@ -132,6 +152,20 @@ func (s *Server) execute(args []string) resp.Reply {
 		return s.onScripts(args)
 	}
 	return c.run(&s.Database, args)
+}
+
+// onScripts executes the commands about scripts.
+func (s *Server) onScripts(args []string) resp.Reply {
+	defer func(before bool) { s.transient = before }(s.transient)
+	s.transient = true
+	if s.Cluster {
+		if keys := keysOf(args); len(keys) > 0 {
+			s.slot = slotOf(keys[0])
+		}
+		s.running = true
+		defer func() { s.running, s.slot = false, anySlot }()
+	}
+	return s.Scripts.Execute(&s.runner, args[0], args[1:])
 }
 
 // command looks up a command. It remembers the last one, because scripts repeat commands.

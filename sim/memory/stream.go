@@ -12,11 +12,11 @@ import (
 
 // stream is a stream with its consumer groups.
 type stream struct {
-	entries []entry
-	last    streamID // last id that an entry got
-	deleted streamID // greatest id that was deleted
-	added   int64    // number of entries ever added
-	groups  []*group // sorted by name
+	entries      []entry
+	lastID       streamID // last id that an entry got
+	maxDeletedID streamID // greatest id that was deleted
+	entriesAdded int64    // number of entries ever added
+	groups       []*group // sorted by name
 }
 
 // entry is an entry of a stream. Its fields never change.
@@ -67,8 +67,8 @@ const (
 	notAboveZero = "ERR The ID specified in XADD must be greater than 0-0"
 )
 
-// streamIDOf parses an id; seq replaces a missing second number.
-func streamIDOf(text string, seq uint64) (id streamID, ok bool) {
+// parseStreamID parses an id; seq replaces a missing second number.
+func parseStreamID(text string, seq uint64) (id streamID, ok bool) {
 	first, second, whole := strings.Cut(text, "-")
 	id.seq = seq
 	ms, errMS := strconv.ParseUint(first, 10, 64)
@@ -88,17 +88,17 @@ const (
 	noEnd   = "ERR invalid end ID for the interval"
 )
 
-// streamRange parses the ends of a range.
-func streamRange(low, high string) (from, to streamID, bad string) {
-	from, bad = streamBound(low, 0)
+// parseStreamRange parses the ends of a range.
+func parseStreamRange(low, high string) (from, to streamID, bad string) {
+	from, bad = parseStreamBound(low, 0)
 	if bad == "" {
-		to, bad = streamBound(high, greatest)
+		to, bad = parseStreamBound(high, greatest)
 	}
 	return from, to, bad
 }
 
-// streamBound parses one end of a range; seq replaces a missing second number.
-func streamBound(text string, seq uint64) (id streamID, bad string) {
+// parseStreamBound parses one end of a range; seq replaces a missing second number.
+func parseStreamBound(text string, seq uint64) (id streamID, bad string) {
 	switch text {
 	case "-":
 		return streamID{}, ""
@@ -106,7 +106,7 @@ func streamBound(text string, seq uint64) (id streamID, bad string) {
 		return streamID{greatest, greatest}, ""
 	}
 	text, open := strings.CutPrefix(text, "(")
-	id, ok := streamIDOf(text, seq)
+	id, ok := parseStreamID(text, seq)
 	switch {
 	case !ok:
 		return id, noStreamID
@@ -140,14 +140,6 @@ func (st *stream) entry(id streamID) *entry {
 	return nil
 }
 
-// text returns an id as Redis sends it.
-func (st *stream) text(id streamID) string {
-	if e := st.entry(id); e != nil {
-		return e.id
-	}
-	return id.String()
-}
-
 // first returns the id of the first entry.
 func (st *stream) first() streamID {
 	if len(st.entries) == 0 {
@@ -175,11 +167,11 @@ func xrange(db *Database, args []string) resp.Reply {
 	if reverse {
 		low, high = high, low
 	}
-	from, to, bad := streamRange(low, high)
+	from, to, bad := parseStreamRange(low, high)
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	count, bad := rangeCount(args[4:])
+	count, bad := parseCount(args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -208,8 +200,8 @@ func xrange(db *Database, args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-// rangeCount parses COUNT n; without it there is no limit.
-func rangeCount(args []string) (count int, bad string) {
+// parseCount parses COUNT n; without it there is no limit.
+func parseCount(args []string) (count int, bad string) {
 	switch {
 	case len(args) == 0:
 		return math.MaxInt, ""
@@ -230,7 +222,7 @@ func xdel(db *Database, args []string) resp.Reply {
 	}
 	ids := make([]streamID, 0, len(args)-2)
 	for _, text := range args[2:] {
-		id, ok := streamIDOf(text, 0)
+		id, ok := parseStreamID(text, 0)
 		if !ok {
 			return resp.Fail(noStreamID)
 		}
@@ -246,8 +238,8 @@ func xdel(db *Database, args []string) resp.Reply {
 			continue
 		}
 		st.entries = slices.Delete(st.entries, at, at+1)
-		if st.deleted.less(id) {
-			st.deleted = id
+		if st.maxDeletedID.less(id) {
+			st.maxDeletedID = id
 		}
 		n++
 	}
@@ -257,7 +249,7 @@ func xdel(db *Database, args []string) resp.Reply {
 // xsetID implements XSETID.
 func xsetID(db *Database, args []string) resp.Reply {
 	st, ok := find[stream](db, args[1])
-	id, okID := streamIDOf(args[2], 0)
+	id, okID := parseStreamID(args[2], 0)
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -268,6 +260,6 @@ func xsetID(db *Database, args []string) resp.Reply {
 	case len(st.entries) > 0 && id.less(st.entries[len(st.entries)-1].streamID):
 		return resp.Fail("ERR The ID specified in XSETID is smaller than the target stream top item")
 	}
-	st.last = id
+	st.lastID = id
 	return resp.OK()
 }

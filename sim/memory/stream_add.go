@@ -29,7 +29,7 @@ func xtrim(db *Database, args []string) resp.Reply {
 	if !strings.EqualFold(args[2], "minid") || len(rest) != 1 {
 		return resp.Fail(syntax)
 	}
-	first, ok := streamIDOf(rest[0], 0)
+	first, ok := parseStreamID(rest[0], 0)
 	if !ok {
 		return resp.Fail(noStreamID)
 	}
@@ -73,7 +73,7 @@ func xadd(db *Database, args []string) resp.Reply {
 	}
 	var id streamID
 	if rest[0] != "*" {
-		given, ok := streamIDOf(rest[0], 0)
+		given, ok := parseStreamID(rest[0], 0)
 		switch {
 		case !ok:
 			return resp.Fail(noStreamID)
@@ -93,12 +93,12 @@ func xadd(db *Database, args []string) resp.Reply {
 	}
 	switch now := uint64(db.ms); {
 	case rest[0] != "*":
-	case now > st.last.ms:
+	case now > st.lastID.ms:
 		id.ms = now
 	default:
-		id = st.last.next()
+		id = st.lastID.next()
 	}
-	if !st.last.less(id) {
+	if !st.lastID.less(id) {
 		return resp.Fail(notAfterLast)
 	}
 	text := id.String()
@@ -106,8 +106,8 @@ func xadd(db *Database, args []string) resp.Reply {
 		st.entries = make([]entry, 0, 16)
 	}
 	st.entries = append(st.entries, entry{id, text, db.copyFields(rest[1:])})
-	st.last = id
-	st.added++
+	st.lastID = id
+	st.entriesAdded++
 	if db.keys[key] == nil {
 		db.keys[key] = &item{value: st}
 	}

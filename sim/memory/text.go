@@ -103,7 +103,7 @@ func getRange(db *Database, args []string) resp.Reply {
 	if t == nil {
 		t = &text{}
 	}
-	from, to, valid := span(args[2], args[3], len(t.value))
+	from, to, valid := indexRange(args[2], args[3], len(t.value))
 	switch {
 	case !valid:
 		return resp.Fail(noInteger)
