@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
@@ -37,6 +38,8 @@ func connect(t *testing.T, m *mini.Server, opts redis.Options) *redis.Client {
 	t.Helper()
 	opts.Dialer = func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
 	opts.PoolSize, opts.MaxRetries = 1, -1
+	// Otherwise the client looks up its host, and two bubbles of synctest cannot share a look-up.
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(&opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
