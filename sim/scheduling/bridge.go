@@ -212,8 +212,8 @@ func (b *bridging) published(s *simulation, m *cloudevents.Message) {
 		return
 	}
 	if want := b.sent[key]; len(known) >= len(want) || want[len(known)] != entry {
-		b.checker.violated("the events of an execution are published in order", b.names[entry],
-			fmt.Sprintf("%s of %s came after %d of %v", entry, key, len(known), want))
+		b.checker.report("the events of an execution are published in order", b.names[entry],
+			"%s of %s came after %d of %v", entry, key, len(known), want)
 	}
 	b.got[key] = append(known, entry)
 	b.checker.published++
@@ -235,21 +235,21 @@ func (b *bridging) added(s *simulation, key string, fields []string) {
 	}
 	s.log("the tenant", "takes "+place+" as "+form, m.name)
 	if b.taken[place] {
-		b.checker.violated("each message is taken once", m.name, place+" was taken twice")
+		b.checker.report("each message is taken once", m.name, "%s was taken twice", place)
 		return
 	}
 	b.taken[place] = true
 	at := strings.LastIndexByte(place, '/')
 	offset, _ := strconv.Atoi(place[at+1:])
 	if last, known := b.last[place[:at]]; known && offset <= last {
-		b.checker.violated("the messages of a partition stay in order", m.name, fmt.Sprintf("%s was taken after %d", place, last))
+		b.checker.report("the messages of a partition stay in order", m.name, "%s was taken after %d", place, last)
 	}
 	b.last[place[:at]] = offset
 	switch {
 	case dead && !m.dead:
-		b.checker.violated("a readable message does not become a dead letter", m.name, place+": "+value("reason"))
+		b.checker.report("a readable message does not become a dead letter", m.name, "%s: %s", place, value("reason"))
 	case !dead && m.dead:
-		b.checker.violated("only trusted topics bring results of tasks", m.name, fmt.Sprintf("%s became an entry of type %s", place, value("type")))
+		b.checker.report("only trusted topics bring results of tasks", m.name, "%s became an entry of type %s", place, value("type"))
 	}
 }
 
@@ -269,18 +269,18 @@ func (b *bridging) open() int {
 func (b *bridging) finish(s *simulation) {
 	for _, key := range slices.Sorted(maps.Keys(b.sent)) {
 		for _, entry := range b.sent[key][min(len(b.got[key]), len(b.sent[key])):] {
-			b.checker.violated("every event is published", b.names[entry], fmt.Sprintf("%s of %s was not", entry, key))
+			b.checker.report("every event is published", b.names[entry], "%s of %s was not", entry, key)
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(b.put)) {
 		if !b.taken[place] {
-			b.checker.violated("every message is taken", b.put[place].name, place+" was not")
+			b.checker.report("every message is taken", b.put[place].name, "%s was not", place)
 		}
 	}
 	if !b.acked() {
-		b.checker.violated("nothing is left", "", "entries are pending")
+		b.checker.report("nothing is left", "", "entries are pending")
 	}
 	if len(s.injected) == 0 && b.twice > 0 {
-		b.checker.violated("without faults, nothing is published twice", "", fmt.Sprintf("%d messages were", b.twice))
+		b.checker.report("without faults, nothing is published twice", "", "%d messages were", b.twice)
 	}
 }

@@ -81,47 +81,49 @@ func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) 
 
 func newChecker() *checker { return &checker{events: map[string]*observed{}} }
 
-func (o *checker) violated(rule, event, detail string) {
-	o.broken = append(o.broken, sim.Violation{Rule: rule, Execution: event, Detail: detail})
+// report records a violation of a rule by an event, "" if it concerns none; format and args describe
+// it.
+func (chk *checker) report(rule, event, format string, args ...any) {
+	chk.broken = append(chk.broken, sim.Violation{Rule: rule, Execution: event, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (o *checker) tick() int {
-	o.ticks++
-	return o.ticks
+func (chk *checker) tick() int {
+	chk.ticks++
+	return chk.ticks
 }
 
-func (o *checker) event(id string) *observed {
-	if o.events[id] == nil {
-		o.events[id] = &observed{}
+func (chk *checker) event(id string) *observed {
+	if chk.events[id] == nil {
+		chk.events[id] = &observed{}
 	}
-	return o.events[id]
+	return chk.events[id]
 }
 
 // asked records that a client sends a request.
-func (o *checker) asked(r *request) []*operation {
+func (chk *checker) asked(r *request) []*operation {
 	out := make([]*operation, len(r.operations))
 	for i, a := range r.operations {
 		one := *a
-		one.from, one.to = o.tick(), math.MaxInt
+		one.from, one.to = chk.tick(), math.MaxInt
 		out[i] = &one
-		e := o.event(a.id)
+		e := chk.event(a.id)
 		e.operations = append(e.operations, &one)
 	}
 	return out
 }
 
 // answered records the answer to a request.
-func (o *checker) answered(a *operation, out *schedule.Outcome) {
+func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 	id := a.id
-	a.to, a.code = o.tick(), out.Code
-	e := o.event(id)
+	a.to, a.code = chk.tick(), out.Code
+	e := chk.event(id)
 	switch {
 	case a.kind == placing && out.Code == schedule.Success:
-		o.checkConflict(id, e, a)
+		chk.checkConflict(id, e, a)
 	case a.kind == placing && out.Code != schedule.Success:
 		for _, b := range e.operations {
 			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
-				o.violated("repeating a request succeeds", id, "it was acknowledged, but when repeated it got "+answerText(out))
+				chk.report("repeating a request succeeds", id, "it was acknowledged, but when repeated it got %s", answerText(out))
 				return
 			}
 		}
@@ -129,7 +131,7 @@ func (o *checker) answered(a *operation, out *schedule.Outcome) {
 		a.code = schedule.Success
 		for _, r := range e.receipts {
 			if !e.replayed(r.tick, a.to) {
-				o.violated("never published and cancelled", id, fmt.Sprintf("it was published at %s, before a Cancel said %s", clock(r.at), answerText(out)))
+				chk.report("never published and cancelled", id, "it was published at %s, before a Cancel said %s", clock(r.at), answerText(out))
 				return
 			}
 		}
@@ -137,7 +139,7 @@ func (o *checker) answered(a *operation, out *schedule.Outcome) {
 	if out.Code == schedule.NotFound {
 		for _, b := range e.operations {
 			if b.kind == placing && b.done() && b.to < a.from {
-				o.violated("an acknowledged event is found", id, string(a.kind)+" got NOT_FOUND")
+				chk.report("an acknowledged event is found", id, "%s got NOT_FOUND", a.kind)
 				return
 			}
 		}
@@ -145,14 +147,14 @@ func (o *checker) answered(a *operation, out *schedule.Outcome) {
 }
 
 // checkConflict checks that no other content was acknowledged.
-func (o *checker) checkConflict(id string, e *observed, a *operation) {
+func (chk *checker) checkConflict(id string, e *observed, a *operation) {
 	for _, b := range e.operations {
 		if b == a || b.kind != placing || !b.done() || b.content.Equal(a.content) {
 			continue
 		}
 		changed := slices.ContainsFunc(e.operations, func(c *operation) bool { return c.open() && (c.replace || c.kind == schedule.Move) })
 		if !changed {
-			o.violated("other content is a conflict", id, "two requests with different contents both got SUCCESS")
+			chk.report("other content is a conflict", id, "two requests with different contents both got SUCCESS")
 			return
 		}
 	}
@@ -188,14 +190,14 @@ func (e *observed) replayed(from, to int) bool {
 
 // put records that another program puts a request on the schedule topic. That program never
 // learns the outcome.
-func (o *checker) put(id string, content schedule.Content) {
-	e := o.event(id)
+func (chk *checker) put(id string, content schedule.Content) {
+	e := chk.event(id)
 	e.put = true
-	e.operations = append(e.operations, &operation{kind: placing, content: content, from: o.tick(), to: math.MaxInt})
+	e.operations = append(e.operations, &operation{kind: placing, content: content, from: chk.tick(), to: math.MaxInt})
 }
 
 // fault records what a fault explains.
-func (o *checker) fault(s *simulation, p *process, f sim.Fault) {
+func (chk *checker) fault(s *simulation, p *process, f sim.Fault) {
 	x := explanation{from: s.now, to: s.now.Add(f.Amount), process: p.name(), actor: f.Service}
 	switch f.Kind {
 	case sim.CrashBefore, sim.CrashAfter:
@@ -210,7 +212,7 @@ func (o *checker) fault(s *simulation, p *process, f sim.Fault) {
 	default:
 		return
 	}
-	o.faults = append(o.faults, x)
+	chk.faults = append(chk.faults, x)
 }
 
 // added is called for each entry of a stream.
@@ -243,29 +245,29 @@ func (s *simulation) added(key string, fields []string) {
 }
 
 // received checks an event that a sink has received.
-func (o *checker) received(s *simulation, id string, got schedule.Content) {
-	e := o.events[id]
+func (chk *checker) received(s *simulation, id string, got schedule.Content) {
+	e := chk.events[id]
 	if e == nil {
-		o.violated("only requested events are published", id, "no client has requested it")
+		chk.report("only requested events are published", id, "no client has requested it")
 		return
 	}
-	o.published++
-	r := receipt{tick: o.tick(), at: s.now}
+	chk.published++
+	r := receipt{tick: chk.tick(), at: s.now}
 	if a := s.current; a != nil {
 		r.actor, r.owner = a.name, a.process.name()
 		s.log(a.name, "the sink receives it", id)
 	}
 	e.receipts = append(e.receipts, r)
-	o.checkContent(s, id, e, got, r.tick)
+	chk.checkContent(s, id, e, got, r.tick)
 	for _, a := range e.operations {
 		if a.kind == schedule.Cancel && a.done() {
-			o.violated("never published and cancelled", id, "it is published after a Cancel said SUCCESS")
+			chk.report("never published and cancelled", id, "it is published after a Cancel said SUCCESS")
 		}
 	}
 }
 
 // checkContent checks that an event was published as requested, and not too early.
-func (o *checker) checkContent(s *simulation, id string, e *observed, got schedule.Content, tick int) {
+func (chk *checker) checkContent(s *simulation, id string, e *observed, got schedule.Content, tick int) {
 	var content, due bool
 	for _, a := range e.operations {
 		switch {
@@ -280,11 +282,11 @@ func (o *checker) checkContent(s *simulation, id string, e *observed, got schedu
 	}
 	switch {
 	case !content:
-		o.violated("an event is published as requested", id, fmt.Sprintf("the sink received %q %q %q %q", got.Topic, got.Key, got.Headers, got.Payload))
+		chk.report("an event is published as requested", id, "the sink received %q %q %q %q", got.Topic, got.Key, got.Headers, got.Payload)
 	case !due:
-		o.violated("an event is published as requested", id, fmt.Sprintf("the sink received it with the time %s, which is not in force", clock(got.Due)))
+		chk.report("an event is published as requested", id, "the sink received it with the time %s, which is not in force", clock(got.Due))
 	case got.Due.After(s.now):
-		o.violated("never early", id, fmt.Sprintf("it was published %s early", got.Due.Sub(s.now)))
+		chk.report("never early", id, "it was published %s early", got.Due.Sub(s.now))
 	}
 }
 
@@ -293,71 +295,71 @@ func sameContent(id string, want, got schedule.Content) bool {
 }
 
 // returned records what the sink returned for an event.
-func (o *checker) returned(x *schedule.Event, err error) {
+func (chk *checker) returned(x *schedule.Event, err error) {
 	if err == nil {
 		return
 	}
-	e := o.event(x.ID)
+	e := chk.event(x.ID)
 	e.errors = append(e.errors, err.Error())
-	o.away = o.away || errors.Is(err, schedule.ErrUnreachable)
+	chk.away = chk.away || errors.Is(err, schedule.ErrUnreachable)
 }
 
 // finish checks how all events have ended.
-func (o *checker) finish(s *simulation) {
+func (chk *checker) finish(s *simulation) {
 	ledger := s.correctLedger(s.index(), nil)
-	for _, id := range slices.Sorted(maps.Keys(o.events)) {
+	for _, id := range slices.Sorted(maps.Keys(chk.events)) {
 		if id == "" {
 			continue
 		}
 		found, err := ledger.Get(context.WithoutCancel(s.ctx), []string{id})
 		if err != nil {
-			o.violated("records can be read", id, err.Error())
+			chk.report("records can be read", id, "%v", err)
 			continue
 		}
-		o.checkEnd(s, id, o.events[id], found[0])
+		chk.checkEnd(s, id, chk.events[id], found[0])
 	}
 	for _, left := range s.leftovers() {
-		o.violated("nothing is left", "", left)
+		chk.report("nothing is left", "", "%s", left)
 	}
 }
 
 // checkEnd checks how an event has ended.
-func (o *checker) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
+func (chk *checker) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
 	acknowledged := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == placing && a.done() })
 	cancelled := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.done() })
 	n := len(e.receipts)
 	switch {
 	case record == nil && acknowledged:
-		o.violated("nothing is lost", id, "it was acknowledged, and has no record")
+		chk.report("nothing is lost", id, "it was acknowledged, and has no record")
 	case record == nil && e.put && !s.rejected(id):
-		o.violated("nothing is lost", id, "its message was neither stored nor rejected")
+		chk.report("nothing is lost", id, "its message was neither stored nor rejected")
 	case record == nil && n > 0:
-		o.violated("nothing is lost", id, "it was published, and has no record")
+		chk.report("nothing is lost", id, "it was published, and has no record")
 	case record == nil:
 	case cancelled && record.Status != schedule.Cancelled:
-		o.violated("never published and cancelled", id, "a Cancel said SUCCESS, and it is "+string(record.Status))
+		chk.report("never published and cancelled", id, "a Cancel said SUCCESS, and it is %s", record.Status)
 	case record.Status == schedule.Fired && n == 0:
-		o.violated("nothing is lost", id, "it is FIRED, and no sink has received it")
+		chk.report("nothing is lost", id, "it is FIRED, and no sink has received it")
 	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.open() }):
-		o.violated("only cancelled events are CANCELLED", id, "no client cancelled it")
+		chk.report("only cancelled events are CANCELLED", id, "no client cancelled it")
 	case record.Status == schedule.Dead && !slices.Contains(e.errors, record.Error):
-		o.violated("a DEAD event has the sink's reason", id, fmt.Sprintf("its reason is %q, the sink said %q", record.Error, e.errors))
+		chk.report("a DEAD event has the sink's reason", id, "its reason is %q, the sink said %q", record.Error, e.errors)
 	case record.Status.Open():
-		o.violated("nothing is left", id, fmt.Sprintf("it is %s at the end, %s after its time", record.Status, s.now.Sub(record.Due)))
+		chk.report("nothing is left", id, "it is %s at the end, %s after its time", record.Status, s.now.Sub(record.Due))
 	}
 	if n > 1 {
-		o.checkDuplicates(s, id, e)
+		chk.checkDuplicates(s, id, e)
 	}
 	if len(s.injected) == 0 && n > 0 && len(e.errors) == 0 && !e.replayed(0, math.MaxInt) {
 		most := mostLate + 20*s.setting.Latency
-		if o.away {
+		if chk.away {
 			most += pausedLate
 		}
 		if len(s.setting.Changes) > 0 {
 			most += s.setting.Lease // until all processes know of a new partition
 		}
 		if late := e.receipts[0].at.Sub(record.Due); late > most {
-			o.violated("never late", id, fmt.Sprintf("it was published %s late, without faults", late))
+			chk.report("never late", id, "it was published %s late, without faults", late)
 		}
 	}
 }
@@ -369,9 +371,9 @@ const mostLate = time.Second
 const pausedLate = 5 * time.Second
 
 // checkDuplicates checks that a fault explains each further publication of an event.
-func (o *checker) checkDuplicates(s *simulation, id string, e *observed) {
+func (chk *checker) checkDuplicates(s *simulation, id string, e *observed) {
 	explanations := 0
-	faults := o.faults
+	faults := chk.faults
 	if s.setting.once() {
 		faults = nil // whatever happens
 	}
@@ -394,7 +396,7 @@ func (o *checker) checkDuplicates(s *simulation, id string, e *observed) {
 		}
 	}
 	if duplicates := len(e.receipts) - 1; duplicates > explanations {
-		o.violated("a fault explains each duplicate", id, fmt.Sprintf("it was published %d times, and %d faults explain it", duplicates+1, explanations))
+		chk.report("a fault explains each duplicate", id, "it was published %d times, and %d faults explain it", duplicates+1, explanations)
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *simulation) loop(a *actor, step func(context.Context) (time.Duration, e
 // checkError checks that a step fails only after a fault.
 func (s *simulation) checkError(a *actor, err error) {
 	if len(s.injected) == 0 {
-		s.checker.violated("a step fails only after a fault", "", a.name+": "+err.Error())
+		s.checker.report("a step fails only after a fault", "", "%s: %v", a.name, err)
 	}
 }
 

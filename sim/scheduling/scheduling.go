@@ -1,6 +1,6 @@
 // Package scheduling simulates the distributed scheduler, or bridges: several processes with their
 // clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an order
-// that depends only on a seed. An checker that sees only the answers to clients and what the sinks
+// that depends only on a seed. A checker that sees only the answers to clients and what the sinks
 // received checks the scheduler's promises.
 package scheduling
 
@@ -123,7 +123,7 @@ var (
 func (s *simulation) run() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.checker.violated("nothing panics", "", fmt.Sprint(r))
+			s.checker.report("nothing panics", "", "%v", r)
 		}
 	}()
 	for s.ctx.Err() == nil {
@@ -131,7 +131,7 @@ func (s *simulation) run() (err error) {
 			s.turn(a)
 			s.removeEnded()
 			if s.turns++; s.turns > mostTurns {
-				s.checker.violated("actors rest", "", a.name+" and others never rest")
+				s.checker.report("actors rest", "", "%s and others never rest", a.name)
 				return nil
 			}
 			continue
