@@ -55,15 +55,17 @@ const (
 	refusedName   = "a timer request fails at first"
 )
 
-// New returns the companion with the given name and seed. It returns an error if
-// there is none.
+// New returns the companion with the given name and seed, or an error if there is none. The
+// definitions and mocks of its configuration are shared with other companions.
 func New(name string, seed uint64) (*Companion, error) {
-	c, err := newCompanion(name, seed)
-	if err == nil {
-		c.Config.Watchful = true
-		c.Config.Cluster = c.Config.Waits == 0 && sim.Choice(seed, "cluster "+name)%clusterEvery == 0
+	known, err := newCompanion(name, seed)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	c := *known // which may be cached
+	c.Config.Watchful = true
+	c.Config.Cluster = c.Config.Waits == 0 && sim.Choice(seed, "cluster "+name)%clusterEvery == 0
+	return &c, nil
 }
 
 // clusterEvery is N if one in N companions runs on a Redis Cluster.
