@@ -23,7 +23,7 @@ import (
 type historyAudit struct {
 	def    *dsl.Definition
 	id     string
-	broken Report
+	report Report
 
 	begun     map[string]bool      // all task runs that have begun
 	open      map[string]event.Run // task runs that have not ended
@@ -51,17 +51,17 @@ type historyAudit struct {
 	loose bool
 }
 
-// History checks the history of execution id against its document, and reports each violation
-// to broken.
-func History(def *dsl.Definition, id string, events []event.Event, broken Report) {
-	l := &historyAudit{
-		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
-		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, received: map[string]bool{}, rules: newRules(def, id, broken),
+// History checks the history of execution id against its document, and passes each violation to
+// report.
+func History(def *dsl.Definition, id string, events []event.Event, report Report) {
+	a := &historyAudit{
+		def: def, id: id, report: report, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
+		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, received: map[string]bool{}, rules: newRules(def, id, report),
 	}
 	for _, e := range events {
-		l.take(e)
+		a.take(e)
 	}
-	l.rules.settle()
+	a.rules.settle()
 }
 
 func (a *historyAudit) take(e event.Event) {
@@ -114,7 +114,7 @@ func (a *historyAudit) take(e event.Event) {
 // time limit.
 func (a *historyAudit) checkTimeLimit() {
 	if a.needsTimer {
-		a.broken("a workflow with a time limit has a timer", a.id, "none was set when it started or was retried")
+		a.report("a workflow with a time limit has a timer", a.id, "none was set when it started or was retried")
 		a.needsTimer = false
 	}
 }
@@ -171,7 +171,7 @@ func (a *historyAudit) recordFault(e event.Event) {
 // continues checks that a retried execution continues with the task that had failed.
 func (a *historyAudit) continues(e event.Event) {
 	if ref := event.ParseRun(e.Task).Ref; a.next != "" && ref != a.next {
-		a.broken("a retried execution continues with the task that failed", a.id, "%s had failed, but %s began", a.next, RunName(e.Task))
+		a.report("a retried execution continues with the task that failed", a.id, "%s had failed, but %s began", a.next, RunName(e.Task))
 	}
 	a.next = ""
 }
@@ -180,10 +180,10 @@ func (a *historyAudit) continues(e event.Event) {
 // execution makes no decisions.
 func (a *historyAudit) dated(e event.Event) {
 	if a.paused {
-		a.broken("nothing begins in a suspended execution", a.id, "%s of %s is in the history", e.Type, RunName(e.Task))
+		a.report("nothing begins in a suspended execution", a.id, "%s of %s is in the history", e.Type, RunName(e.Task))
 	}
 	if e.Time.Before(a.last) {
-		a.broken("time never runs backwards", a.id, "%s of %s has the time %v, after an event with %v", e.Type, RunName(e.Task), e.Time, a.last)
+		a.report("time never runs backwards", a.id, "%s of %s has the time %v, after an event with %v", e.Type, RunName(e.Task), e.Time, a.last)
 	}
 	a.last = e.Time
 }
@@ -191,7 +191,7 @@ func (a *historyAudit) dated(e event.Event) {
 // begins records the begin of a task run.
 func (a *historyAudit) begins(e event.Event) {
 	if a.begun[e.Task] {
-		a.broken("a task run begins once", a.id, "%s began twice", e.Task)
+		a.report("a task run begins once", a.id, "%s began twice", e.Task)
 	}
 	a.begun[e.Task] = true
 	if a.loose {
@@ -199,7 +199,7 @@ func (a *historyAudit) begins(e event.Event) {
 	}
 	run := event.ParseRun(e.Task)
 	if around := a.around(run.Ref); around != "" && !a.within(around, run) {
-		a.broken("a task begins inside one that has not ended", a.id, "%s began, but no run of %s around it was open", e.Task, around)
+		a.report("a task begins inside one that has not ended", a.id, "%s began, but no run of %s around it was open", e.Task, around)
 	}
 	a.open[e.Task] = run
 	a.rules.begins(e, run)
@@ -222,7 +222,7 @@ func (a *historyAudit) ends(e event.Event) {
 	}
 	if !ok {
 		if a.lastEnded != e.Task || c.Error == nil { // an invalid output turns a success into a failure
-			a.broken("a task run ends once", a.id, "%s ended, but was not open", e.Task)
+			a.report("a task run ends once", a.id, "%s ended, but was not open", e.Task)
 		}
 		return
 	}
@@ -230,7 +230,7 @@ func (a *historyAudit) ends(e event.Event) {
 	a.lastEnded = e.Task
 	for _, inside := range slices.Sorted(maps.Keys(a.open)) {
 		if encloses(run, a.open[inside]) {
-			a.broken("a task ends after the tasks inside it", a.id, "%s ended, but %s had not", e.Task, inside)
+			a.report("a task ends after the tasks inside it", a.id, "%s ended, but %s had not", e.Task, inside)
 		}
 	}
 	if c.Success {
@@ -245,7 +245,7 @@ func (a *historyAudit) tidy() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.timers)) {
 		if a.timers[key].TaskID == a.lastEnded {
-			a.broken("no timer outlives its task", a.id, "%s ended, but its %s timer is still set", a.lastEnded, a.timers[key].Kind)
+			a.report("no timer outlives its task", a.id, "%s ended, but its %s timer is still set", a.lastEnded, a.timers[key].Kind)
 			delete(a.timers, key)
 		}
 	}
@@ -258,10 +258,10 @@ func (a *historyAudit) closes(e event.Event) {
 		return
 	}
 	for _, task := range slices.Sorted(maps.Keys(a.open)) {
-		a.broken("an execution ends after its tasks", a.id, "%s had not ended", task)
+		a.report("an execution ends after its tasks", a.id, "%s had not ended", task)
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.timers)) {
-		a.broken("an execution cancels its timers when it ends", a.id, "the %s timer of %s is still set", a.timers[key].Kind, RunName(a.timers[key].TaskID))
+		a.report("an execution cancels its timers when it ends", a.id, "the %s timer of %s is still set", a.timers[key].Kind, RunName(a.timers[key].TaskID))
 	}
 	a.open, a.timers = map[string]event.Run{}, map[string]event.Timer{}
 }
@@ -269,7 +269,7 @@ func (a *historyAudit) closes(e event.Event) {
 // receives checks that some task listens for an event from outside.
 func (a *historyAudit) receives(e event.Event) {
 	if a.received[e.ID] && len(a.received) < maxRemembered {
-		a.broken("an event is received once", a.id, "%s was received twice", e.ID)
+		a.report("an event is received once", a.id, "%s was received twice", e.ID)
 	}
 	a.received[e.ID] = true
 	if a.loose {
@@ -284,10 +284,10 @@ func (a *historyAudit) receives(e event.Event) {
 		}
 	}
 	if listens {
-		a.broken("a task receives only the events that it listens for", a.id, "%s came, but no task listened for its type", e.ID)
+		a.report("a task receives only the events that it listens for", a.id, "%s came, but no task listened for its type", e.ID)
 		return
 	}
-	a.broken("an event is received only by a listening task", a.id, "%s came, but no task listened", e.ID)
+	a.report("an event is received only by a listening task", a.id, "%s came, but no task listened", e.ID)
 }
 
 // maxRemembered is how many ids of received events an execution remembers.
@@ -387,11 +387,11 @@ func (a *historyAudit) timer(e event.Event, t event.Timer) {
 		a.timers[key], a.set[Slot(t)] = t, e
 		return
 	case e.Type == event.TimerFired && !known:
-		a.broken("only a timer that is set fires", a.id, "the %s timer of %s for %v fired, but was not set", t.Kind, RunName(t.TaskID), t.FireAt)
+		a.report("only a timer that is set fires", a.id, "the %s timer of %s for %v fired, but was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	case e.Type == event.TimerFired:
 		a.fired[Slot(t)] = true
 	case !known && !a.loose:
-		a.broken("a timer is cancelled once", a.id, "the %s timer of %s for %v was not set", t.Kind, RunName(t.TaskID), t.FireAt)
+		a.report("a timer is cancelled once", a.id, "the %s timer of %s for %v was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	}
 	delete(a.timers, key)
 }
@@ -400,7 +400,7 @@ func (a *historyAudit) timer(e event.Event, t event.Timer) {
 func (a *historyAudit) schedules(e event.Event, t event.Timer) {
 	for _, other := range a.timers {
 		if Slot(other) == Slot(t) {
-			a.broken("a task has one timer of a kind", a.id, "the %s timer of %s was set again", t.Kind, RunName(t.TaskID))
+			a.report("a task has one timer of a kind", a.id, "the %s timer of %s was set again", t.Kind, RunName(t.TaskID))
 		}
 	}
 	ref := event.ParseRun(t.TaskID).Ref
@@ -417,7 +417,7 @@ func (a *historyAudit) schedules(e event.Event, t event.Timer) {
 		stated = statedOf(task, t)
 	}
 	if want, ok := moment(stated, e.Time); ok && !want.Equal(t.FireAt) {
-		a.broken("a timer is set for the time that the document says", a.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
+		a.report("a timer is set for the time that the document says", a.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
 	}
 }
 
@@ -460,13 +460,13 @@ func (a *historyAudit) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy)
 	a.tries[t.TaskID]++
 	n := a.tries[t.TaskID]
 	if r == nil || r.AttemptCount > 0 && n > r.AttemptCount {
-		a.broken("a task is retried as often as the document says", a.id, "%s was retried %d times", t.TaskID, n)
+		a.report("a task is retried as often as the document says", a.id, "%s was retried %d times", t.TaskID, n)
 		return
 	}
 	from, to, ok := RetryDelay(r, n, e.Time)
 	const longest = 365 * 24 * time.Hour
 	if got := t.FireAt.Sub(e.Time); ok && from < longest && (got < from || got > to) {
-		a.broken("a retry is delayed as the document says", a.id, "retry %d of %s is delayed by %v, want %v to %v", n, t.TaskID, got, from, to)
+		a.report("a retry is delayed as the document says", a.id, "retry %d of %s is delayed by %v, want %v to %v", n, t.TaskID, got, from, to)
 	}
 }
 
@@ -512,13 +512,13 @@ func (a *historyAudit) timely(e event.Event, run event.Run) {
 	}
 	mine := func(kind event.TimerKind) string { return Slot(event.Timer{TaskID: e.Task, Kind: kind}) }
 	if task.Kind == dsl.Wait && !a.fired[mine(event.WaitTimer)] {
-		a.broken("a wait ends when its timer has fired", a.id, "%s ended before that", e.Task)
+		a.report("a wait ends when its timer has fired", a.id, "%s ended before that", e.Task)
 	}
 	if _, limited := a.set[mine(event.TimeoutTimer)]; task.Timeout != nil && !limited {
-		a.broken("a task with a time limit has a timer", a.id, "%s ended without one", e.Task)
+		a.report("a task with a time limit has a timer", a.id, "%s ended without one", e.Task)
 	}
 	if a.fired[mine(event.TimeoutTimer)] {
-		a.broken("a task whose timeout fires fails", a.id, "%s succeeded", e.Task)
+		a.report("a task whose timeout fires fails", a.id, "%s succeeded", e.Task)
 	}
 }
 

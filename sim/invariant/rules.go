@@ -19,7 +19,7 @@ import (
 type rules struct {
 	def    *dsl.Definition
 	id     string
-	broken Report
+	report Report
 
 	root  frame
 	open  map[string]*frame // open tasks by their runs
@@ -53,8 +53,8 @@ type branchEnd struct {
 	output                    json.RawMessage // nil if unknown
 }
 
-func newRules(def *dsl.Definition, id string, broken Report) *rules {
-	return &rules{def: def, id: id, broken: broken, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
+func newRules(def *dsl.Definition, id string, report Report) *rules {
+	return &rules{def: def, id: id, report: report, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
 }
 
 // stop ends the checks: operator actions and failures of the engine are not in the
@@ -68,7 +68,7 @@ func (r *rules) stopped() bool { return r.open == nil }
 func (r *rules) settle() {
 	for _, f := range r.due {
 		if f.awaits != "" {
-			r.broken("when a task ends, the enclosing one continues", r.id, "%s has ended, but %s did not continue", f.awaits, f.name())
+			r.report("when a task ends, the enclosing one continues", r.id, "%s has ended, but %s did not continue", f.awaits, f.name())
 			f.awaits = ""
 		}
 	}
@@ -160,7 +160,7 @@ func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
 		want = parent.follower(part)
 	}
 	if at != want && (at != 0 || !again) || same && !again && !parent.success {
-		r.broken("tasks run in the order of the document", r.id, "%s began after %s, which ended with %q", run, parent.at, parent.next)
+		r.report("tasks run in the order of the document", r.id, "%s began after %s, which ended with %q", run, parent.at, parent.next)
 	}
 	parent.part, parent.last, parent.at = part, at, run
 	parent.next, parent.success, parent.failing, parent.output = "", false, false, nil
@@ -235,7 +235,7 @@ func (r *rules) noWinner(f *frame, late bool) {
 		return
 	}
 	if i := slices.IndexFunc(f.branches, func(b branchEnd) bool { return b.cancelled }); i >= 0 {
-		r.broken("a fork ends with its branches", r.id, "%s failed, but its competing branch %s had not", f.run, f.task.Fork.Branches[i].Name)
+		r.report("a fork ends with its branches", r.id, "%s failed, but its competing branch %s had not", f.run, f.task.Fork.Branches[i].Name)
 	}
 }
 
@@ -338,7 +338,7 @@ func (r *rules) waits(task string) {
 // checkInner checks the success of a task against the tasks inside it.
 func (r *rules) checkInner(f *frame, c *event.Completed) {
 	if f.failing {
-		r.broken("a failure is handled or fails the enclosing task", r.id, "%s succeeded, but a task inside it had failed", f.run)
+		r.report("a failure is handled or fails the enclosing task", r.id, "%s succeeded, but a task inside it had failed", f.run)
 	}
 	switch f.task.Kind {
 	case dsl.Fork:
@@ -357,10 +357,10 @@ func (r *rules) listed(f *frame, c *event.Completed) {
 	}
 	list := f.list(f.part)
 	if f.success && !f.ending && f.next != dsl.Exit && f.follower(f.part) != len(list) {
-		r.broken("a list ends with its last task", r.id, "%s ended after %s", f.run, f.at)
+		r.report("a list ends with its last task", r.id, "%s ended after %s", f.run, f.at)
 	}
 	if f.task.Output.As == nil && f.success && f.output != nil && !SameData(f.output, c.Output) {
-		r.broken("a task has the output of the last task inside it", r.id, "%s has the output %s, but %s inside it has %s", f.run, c.Output, f.at, f.output)
+		r.report("a task has the output of the last task inside it", r.id, "%s has the output %s, but %s inside it has %s", f.run, c.Output, f.at, f.output)
 	}
 }
 
@@ -376,18 +376,18 @@ func (r *rules) forked(f *frame, c *event.Completed) {
 	switch n := len(f.branches); {
 	case n == 0 || f.ending:
 	case f.task.Fork.Compete && successes == 0:
-		r.broken("a fork ends with its branches", r.id, "%s succeeded, but none of its branches had", f.run)
+		r.report("a fork ends with its branches", r.id, "%s succeeded, but none of its branches had", f.run)
 	case f.task.Fork.Compete:
 		r.won(f, c)
 	case successes < n:
-		r.broken("a fork ends with its branches", r.id, "%s succeeded, but only %d of its %d branches had", f.run, successes, n)
+		r.report("a fork ends with its branches", r.id, "%s succeeded, but only %d of its %d branches had", f.run, successes, n)
 	case known && f.task.Output.As == nil:
 		all := make([]json.RawMessage, n)
 		for i, b := range f.branches {
 			all[i] = b.output
 		}
 		if text := event.Encode(all); !SameData(text, c.Output) {
-			r.broken("a fork has the output of its branches", r.id, "%s has the output %s, want %s", f.run, c.Output, text)
+			r.report("a fork has the output of its branches", r.id, "%s has the output %s, want %s", f.run, c.Output, text)
 		}
 	}
 }
@@ -402,7 +402,7 @@ func (r *rules) won(f *frame, c *event.Completed) {
 			return
 		}
 	}
-	r.broken("a fork has the output of its branches", r.id, "%s has the output %s, which none of its branches has", f.run, c.Output)
+	r.report("a fork has the output of its branches", r.id, "%s has the output %s, which none of its branches has", f.run, c.Output)
 }
 
 // closes records that the execution has completed.
@@ -412,11 +412,11 @@ func (r *rules) closes(e event.Event) {
 	}
 	f := &r.root
 	if f.last >= 0 && f.success && !f.ending && f.next != dsl.Exit && f.follower("do") != len(r.def.Do) {
-		r.broken("a list ends with its last task", r.id, "the workflow ended after %s", f.at)
+		r.report("a list ends with its last task", r.id, "the workflow ended after %s", f.at)
 	}
 	var end event.Ended
 	if r.def.Output.As == nil && f.success && f.output != nil && decide.DecodeData(e, &end) == nil && !SameData(f.output, end.Output) {
-		r.broken("a task has the output of the last task inside it", r.id, "the workflow has the output %s, but %s has %s", end.Output, f.at, f.output)
+		r.report("a task has the output of the last task inside it", r.id, "the workflow has the output %s, but %s has %s", end.Output, f.at, f.output)
 	}
 }
 
