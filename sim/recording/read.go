@@ -357,10 +357,24 @@ func (r *Recording) limits() decide.Limits {
 // end returns the time of the last recorded event.
 func (r *Recording) end() time.Time { return r.entries[len(r.entries)-1].Time }
 
+// Histories returns the events of all histories in the recording, in their order.
+func (r *Recording) Histories() []event.Event {
+	out := make([]event.Event, len(r.entries))
+	for i, e := range r.entries {
+		out[i] = e.Event
+	}
+	return out
+}
+
 // History returns the history of the recorded execution, without those of its children.
-func (r *Recording) History() (out []event.Event) {
-	for _, e := range r.entries {
-		if e.Execution == r.entries[0].Execution {
+func (r *Recording) History() []event.Event {
+	return r.history(r.entries[0].Execution, len(r.entries))
+}
+
+// history returns the events of an execution before entry end.
+func (r *Recording) history(execution string, end int) (out []event.Event) {
+	for _, e := range r.entries[:end] {
+		if e.Execution == execution {
 			out = append(out, e.Event)
 		}
 	}

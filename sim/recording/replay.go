@@ -209,6 +209,32 @@ func (r *Replayer) parse(doc DocumentText) *parsed {
 	return got
 }
 
+// Config returns the configuration of the recorded run, as far as decisions depend on it.
+// If workflow is not nil, it replaces the recorded document of the same name.
+func (r *Recording) Config(workflow *dsl.Definition) (sim.Config, error) {
+	p := &replay{Recording: r, by: NewReplayer(ReplayOptions{Workflow: workflow})}
+	if err := p.read(); err != nil {
+		return sim.Config{}, err
+	}
+	if p.diff != nil {
+		return sim.Config{}, fmt.Errorf("%s:%d: %s", r.Name, p.diff.Line, p.diff.Replayed)
+	}
+	return p.config(func(d *document) *dsl.Definition { return d.now }), nil
+}
+
+// config returns the configuration of the recorded run with one definition of each document.
+func (rp *replay) config(of func(*document) *dsl.Definition) sim.Config {
+	h := rp.header
+	cfg := sim.Config{
+		Definition: of(rp.main), Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
+		Version: h.Flunq, Secrets: rp.secrets, Limits: rp.limits(), Executions: h.Executions,
+	}
+	for _, d := range rp.docs[1:] {
+		cfg.With = append(cfg.With, of(d))
+	}
+	return cfg
+}
+
 // env returns the environment for decisions about a document.
 func (rp *replay) env(d *document) *decide.Env {
 	opts := decide.Options{Secrets: rp.secrets, Version: rp.header.Flunq, Remote: true, Limits: rp.limits()}
@@ -266,8 +292,8 @@ func (rp *replay) checkInput(e entry) {
 	if e.Type != event.ExecutionStarted || dataOf(rp.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
 		return
 	}
-	if g := (comparison{}).between(started.Input, rp.header.Input); g != nil {
-		rp.differs(&Difference{What: "input", Recorded: history.Describe(e.Event), Replayed: "the header has the input " + history.Excerpt(rp.header.Input)}, g)
+	if where := (comparison{}).between(started.Input, rp.header.Input); where != nil {
+		rp.differs(&Difference{What: "input", Recorded: history.Describe(e.Event), Replayed: "the header has the input " + history.Excerpt(rp.header.Input)}, where)
 	}
 }
 
@@ -323,8 +349,8 @@ func (rp *replay) children() {
 			return
 		default:
 			rp.at = w.from
-			if g := rp.comparison().between(w.started.Data, start.Data); g != nil {
-				rp.differs(&Difference{What: "event", Recorded: history.Describe(w.started), Replayed: history.Describe(start)}, g)
+			if where := rp.comparison().between(w.started.Data, start.Data); where != nil {
+				rp.differs(&Difference{What: "event", Recorded: history.Describe(w.started), Replayed: history.Describe(start)}, where)
 				return
 			}
 		}

@@ -36,12 +36,12 @@ func (x *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.S
 }
 
 // perform performs a call, and compares its requests and its result with the recording.
-func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
+func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *mismatch) {
 	caller := &executor.Caller{Transport: a, Version: x.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
 	output, err := caller.Call(x.ctx, task, scope, call.Origin{Tenant: x.state.Tenant, Execution: e.Execution, Nonce: x.state.Nonce, Run: event.ParseRun(e.Task)})
 	if a.differs != nil {
-		return a.differs, a.difference
+		return a.differs, a.mismatch
 	}
 	if a.lacking != "" {
 		if stopped(e) {
@@ -76,10 +76,10 @@ func stopped(e event.Event) bool {
 type answers struct {
 	calls []*CallLine
 
-	differs    *Difference // difference in a request
-	difference *difference
-	lacking    string // the request that has no answer
-	broken     string // the error that came instead of an answer
+	differs  *Difference // difference in a request
+	mismatch *mismatch
+	lacking  string // the request that has no answer
+	broken   string // the error that came instead of an answer
 }
 
 // errNotRecorded ends a call that is not in the recording.
@@ -114,13 +114,13 @@ func (a *answers) compare(line *CallLine, req *http.Request, body []byte) {
 		a.differs = &Difference{What: "request", Line: line.line, Recorded: "it called " + history.Cut(was), Replayed: "it calls " + history.Cut(now)}
 		return
 	}
-	if g := (comparison{}).between(line.sent(), body); g != nil {
+	if where := (comparison{}).between(line.sent(), body); where != nil {
 		a.differs = &Difference{
 			What: "request", Line: line.line,
 			Recorded: fmt.Sprintf("it called %s with the body %s", history.Cut(was), history.Excerpt(line.sent())),
 			Replayed: "it sends " + history.Excerpt(body),
 		}
-		a.difference = prefixed(".body", g)
+		a.mismatch = prefixed(".body", where)
 	}
 }
 

@@ -16,15 +16,15 @@ type comparison struct {
 	alias  [2]string // a string in the recording and its equivalent now
 }
 
-// difference is the first place where two pieces of data differ.
-type difference struct {
+// mismatch is the first place where two pieces of data differ.
+type mismatch struct {
 	path          string // ".output.items[2]"; "" for the whole
 	recorded, now any
 	missing       [2]bool // whether the member is absent, recorded and now
 }
 
 // between returns the first difference between two JSON values; nil if they are equal.
-func (c comparison) between(recorded, now []byte) *difference {
+func (c comparison) between(recorded, now []byte) *mismatch {
 	if bytes.Equal(recorded, now) {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (c comparison) between(recorded, now []byte) *difference {
 			a, b = without(x, c.ignore), without(y, c.ignore)
 		}
 	}
-	return c.difference("", a, b)
+	return c.compare("", a, b)
 }
 
 // dataOf decodes JSON; invalid JSON becomes a string.
@@ -57,7 +57,7 @@ func without(object map[string]any, names []string) map[string]any {
 	return out
 }
 
-func (c comparison) difference(path string, a, b any) *difference {
+func (c comparison) compare(path string, a, b any) *mismatch {
 	switch x := a.(type) {
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
@@ -75,10 +75,10 @@ func (c comparison) difference(path string, a, b any) *difference {
 	if canonical.Equal(a, b) {
 		return nil
 	}
-	return &difference{path: path, recorded: a, now: b}
+	return &mismatch{path: path, recorded: a, now: b}
 }
 
-func (c comparison) objects(path string, a, b map[string]any) *difference {
+func (c comparison) objects(path string, a, b map[string]any) *mismatch {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -86,26 +86,26 @@ func (c comparison) objects(path string, a, b map[string]any) *difference {
 		y, now := b[name]
 		at := path + member(name)
 		if recorded != now {
-			return &difference{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
+			return &mismatch{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
 		}
-		if g := c.difference(at, x, y); g != nil {
-			return g
+		if where := c.compare(at, x, y); where != nil {
+			return where
 		}
 	}
 	return nil
 }
 
-func (c comparison) lists(path string, a, b []any) *difference {
+func (c comparison) lists(path string, a, b []any) *mismatch {
 	for i := range max(len(a), len(b)) {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if i >= len(a) {
-			return &difference{path: at, now: b[i], missing: [2]bool{true, false}}
+			return &mismatch{path: at, now: b[i], missing: [2]bool{true, false}}
 		}
 		if i >= len(b) {
-			return &difference{path: at, recorded: a[i], missing: [2]bool{false, true}}
+			return &mismatch{path: at, recorded: a[i], missing: [2]bool{false, true}}
 		}
-		if g := c.difference(at, a[i], b[i]); g != nil {
-			return g
+		if where := c.compare(at, a[i], b[i]); where != nil {
+			return where
 		}
 	}
 	return nil

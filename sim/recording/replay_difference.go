@@ -55,7 +55,7 @@ type Place struct {
 }
 
 // differs records the first difference, at the current event.
-func (rp *replay) differs(d *Difference, g *difference) {
+func (rp *replay) differs(d *Difference, where *mismatch) {
 	if rp.diff != nil {
 		return
 	}
@@ -64,13 +64,13 @@ func (rp *replay) differs(d *Difference, g *difference) {
 	if d.Line == 0 {
 		d.Line = e.line
 	}
-	if g != nil {
-		d.Path = g.path
-		if !g.missing[0] {
-			d.RecordedValue = canonical.Encode(g.recorded)
+	if where != nil {
+		d.Path = where.path
+		if !where.missing[0] {
+			d.RecordedValue = canonical.Encode(where.recorded)
 		}
-		if !g.missing[1] {
-			d.ReplayedValue = canonical.Encode(g.now)
+		if !where.missing[1] {
+			d.ReplayedValue = canonical.Encode(where.now)
 		}
 	}
 	if d.task == "" {
@@ -163,12 +163,12 @@ func (rp *replay) compareResult() {
 		rp.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)
 		return
 	}
-	if g := rp.comparison().between(was.Output, now.Output); g != nil {
-		rp.resultDiffers("the result has the output "+history.Excerpt(was.Output), "the output is "+history.Excerpt(now.Output), prefixed(".output", g))
+	if where := rp.comparison().between(was.Output, now.Output); where != nil {
+		rp.resultDiffers("the result has the output "+history.Excerpt(was.Output), "the output is "+history.Excerpt(now.Output), prefixed(".output", where))
 		return
 	}
-	if g := (comparison{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
-		rp.resultDiffers("the result has the error "+history.Excerpt(event.Encode(was.Error)), "the error is "+history.Excerpt(event.Encode(now.Error)), prefixed(".error", g))
+	if where := (comparison{}).between(event.Encode(was.Error), event.Encode(now.Error)); where != nil {
+		rp.resultDiffers("the result has the error "+history.Excerpt(event.Encode(was.Error)), "the error is "+history.Excerpt(event.Encode(now.Error)), prefixed(".error", where))
 		return
 	}
 	now.Effects = was.Effects
@@ -180,13 +180,13 @@ func (rp *replay) compareResult() {
 	rp.resultDiffers("the hash of the outcome is "+history.Cut(rp.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
 }
 
-func prefixed(path string, g *difference) *difference {
-	g.path = path + g.path
-	return g
+func prefixed(path string, where *mismatch) *mismatch {
+	where.path = path + where.path
+	return where
 }
 
-func (rp *replay) resultDiffers(recorded, replayed string, g *difference) {
-	rp.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, g)
+func (rp *replay) resultDiffers(recorded, replayed string, where *mismatch) {
+	rp.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, where)
 	rp.diff.Event, rp.diff.Line = 0, rp.lastLine()
 }
 

@@ -119,16 +119,6 @@ func (x *executionReplay) migrate(e event.Event) {
 	x.apply(e)
 }
 
-// history returns the events of an execution before entry end.
-func (rp *replay) history(execution string, end int) (out []event.Event) {
-	for _, e := range rp.entries[:end] {
-		if e.Execution == execution {
-			out = append(out, e.Event)
-		}
-	}
-	return out
-}
-
 // migration reports whether the running execution can be migrated to the changed document.
 func (rp *replay) migration() *Migration {
 	_, err := decide.Rebuild(rp.env(rp.main), rp.history(rp.header.ID, len(rp.entries)))
@@ -182,8 +172,8 @@ func (x *executionReplay) match(e event.Event) {
 	if i > 0 && !x.loose {
 		x.loose, x.differ = true, x.at
 	}
-	if g := x.comparison().between(e.Data, x.made[i].Data); g != nil {
-		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(x.made[i])}, g)
+	if where := x.comparison().between(e.Data, x.made[i].Data); where != nil {
+		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(x.made[i])}, where)
 		return
 	}
 	x.made = slices.Delete(x.made, i, i+1)
@@ -344,10 +334,10 @@ func (x *executionReplay) checkArrival(e event.Event) {
 	}
 	came := x.arrivals[i]
 	now := decide.Received(came.WithoutAddress(), e.Execution)
-	if g := x.comparison("time").between(e.Data, now.Data); g != nil {
+	if where := x.comparison("time").between(e.Data, now.Data); where != nil {
 		x.differs(&Difference{
 			What: "arrival", Recorded: history.Describe(e), Replayed: fmt.Sprintf("%s (line %d)", history.Describe(now), came.line),
-		}, g)
+		}, where)
 	}
 }
 
@@ -376,8 +366,8 @@ func (x *executionReplay) checkResult(e event.Event) {
 		return
 	}
 	if c, ok := x.env.Compute(task, scope, e.Execution, e.Task); ok {
-		if d, g := x.compare("computed", e, c); d != nil {
-			x.tolerate(d, g)
+		if d, where := x.compare("computed", e, c); d != nil {
+			x.tolerate(d, where)
 		}
 		return
 	}
@@ -399,32 +389,32 @@ func (x *executionReplay) checkChild(e event.Event) {
 		x.unexpected(e, "nothing: execution "+id+" has not ended")
 		return
 	}
-	if g := x.comparison().between(e.Data, end.Data); g != nil {
-		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(end)}, g)
+	if where := x.comparison().between(e.Data, end.Data); where != nil {
+		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(end)}, where)
 	}
 }
 
 // compare compares a recorded result with the replayed one.
-func (x *executionReplay) compare(what string, e event.Event, now event.Completed) (*Difference, *difference) {
+func (x *executionReplay) compare(what string, e event.Event, now event.Completed) (*Difference, *mismatch) {
 	data := event.Encode(now)
-	g := x.comparison("duration_ms", "call").between(e.Data, data)
-	if g == nil {
+	where := x.comparison("duration_ms", "call").between(e.Data, data)
+	if where == nil {
 		return nil, nil
 	}
 	replayed := e
 	replayed.Data = data
-	return &Difference{What: what, Recorded: history.Describe(e), Replayed: history.Describe(replayed)}, g
+	return &Difference{What: what, Recorded: history.Describe(e), Replayed: history.Describe(replayed)}, where
 }
 
 // tolerate tolerates a difference in the result of a task of a running execution, which keeps
 // its recorded result even though a new execution would have a different one.
-func (x *executionReplay) tolerate(d *Difference, g *difference) {
+func (x *executionReplay) tolerate(d *Difference, where *mismatch) {
 	if !x.doc.changed() || x.finished() {
-		x.differs(d, g)
+		x.differs(d, where)
 		return
 	}
 	if x.tolerated == nil {
-		x.differs(d, g)
+		x.differs(d, where)
 		x.tolerated, x.diff = x.diff, nil
 	}
 }

@@ -125,15 +125,15 @@ func (rp *replay) compareSimilar(was, now event.Event) {
 	if rp.header.Calls == realCalls && rp.exchange > 0 {
 		ignore = append(ignore, "fire_at", "fired_at", "scheduled_for", "duration_ms")
 	}
-	g := (comparison{}).between(event.Encode(was.Type), event.Encode(now.Type))
-	if g == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
-		g = &difference{path: "time", recorded: was.Time.UTC().Format(time.RFC3339Nano), now: now.Time.UTC().Format(time.RFC3339Nano)}
+	where := (comparison{}).between(event.Encode(was.Type), event.Encode(now.Type))
+	if where == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
+		where = &mismatch{path: "time", recorded: was.Time.UTC().Format(time.RFC3339Nano), now: now.Time.UTC().Format(time.RFC3339Nano)}
 	}
-	if g == nil {
-		g = (comparison{ignore: ignore}).between(was.Data, now.Data)
+	if where == nil {
+		where = (comparison{ignore: ignore}).between(was.Data, now.Data)
 	}
-	if g != nil {
-		rp.differs(&Difference{What: "event", Recorded: history.Describe(was), Replayed: history.Describe(now) + " (in the simulation)"}, g)
+	if where != nil {
+		rp.differs(&Difference{What: "event", Recorded: history.Describe(was), Replayed: history.Describe(now) + " (in the simulation)"}, where)
 	}
 }
 
