@@ -164,8 +164,8 @@ func (chk *checker) missing(t *sim.Trial) []failure {
 	var out []failure
 	for _, id := range slices.Sorted(maps.Keys(chk.outcomes.known)) {
 		runs := 0
-		for _, c := range chk.outcomes.known[id] {
-			runs += c.outcome.Runs
+		for _, g := range chk.outcomes.known[id] {
+			runs += g.outcome.Runs
 		}
 		if !there[id] && chk.begins(t, id) && runs >= chk.outcomes.runs*max(chk.Config.Executions, 1) {
 			out = append(out, failed(Engine, "no execution is lost", id, "", "it was never started"))
@@ -177,13 +177,13 @@ func (chk *checker) missing(t *sim.Trial) []failure {
 // attribute finds the cause of an unusual outcome. An execution that waits forever
 // because of the workflow is a Hang.
 func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
-	usual := chk.outcomes.classes(canonicalID(end.ID))
+	usual := chk.outcomes.groupsOf(canonicalID(end.ID))
 	if len(usual) == 0 {
 		return failure{}, false // a child of an execution that took another path
 	}
 	got := chk.outcomes.factsOf(t, end)
 	f, ok := chk.cause(t, end, usual, got)
-	if !ok || f.Class == Engine || f.Class == Hang || end.Status.Ended() || !slices.ContainsFunc(usual, (*class).ended) {
+	if !ok || f.Class == Engine || f.Class == Hang || end.Status.Ended() || !slices.ContainsFunc(usual, (*outcomeGroup).ended) {
 		return f, ok
 	}
 	if open := chk.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
@@ -193,7 +193,7 @@ func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 }
 
 // cause is attribute without the distinction of executions that have not ended.
-func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
+func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failed(class, rule, end.ID, task, format, args...), true
 	}
@@ -259,7 +259,7 @@ func lostAnswer(t *sim.Trial, id string, got *historyFacts) string {
 
 // otherEvents reports whether an execution received a set of events that it receives in
 // no run without faults.
-func otherEvents(usual []*class, got *historyFacts) bool {
+func otherEvents(usual []*outcomeGroup, got *historyFacts) bool {
 	return !anyRun(usual, func(f *historyFacts) bool { return maps.Equal(f.received, got.received) })
 }
 

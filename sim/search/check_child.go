@@ -37,7 +37,7 @@ func runsIn(history []event.Event) (n int) {
 
 // causedByParent reports whether a child ended differently because of its parent, which gave
 // it a different input or cancelled it.
-func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
+func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) bool {
 	if !end.Child() {
 		return false
 	}
@@ -49,13 +49,13 @@ func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, go
 }
 
 // cancelled reports whether an execution is cancelled in all runs without faults.
-func cancelled(usual []*class) bool {
-	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
+func cancelled(usual []*outcomeGroup) bool {
+	return !slices.ContainsFunc(usual, func(g *outcomeGroup) bool { return g.outcome.Status != string(decide.Cancelled) })
 }
 
 // endedBeforeCancel returns the failure of a child that ended by itself although it is
 // cancelled in runs without faults.
-func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
+func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) (failure, bool) {
 	late, ok := uncancelled(t, end, usual, got)
 	switch {
 	case !ok:
@@ -69,7 +69,7 @@ func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class,
 }
 
 // uncancelled returns by how much such a child outlived the task that started it.
-func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (late time.Duration, ok bool) {
+func uncancelled(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) (late time.Duration, ok bool) {
 	if len(t.Injected) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}

@@ -15,14 +15,14 @@ func (chk *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure,
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failed(Engine, rule, end.ID, "", format, args...), true
 	}
-	classes := chk.outcomes.classes(canonicalID(end.ID))
+	groups := chk.outcomes.groupsOf(canonicalID(end.ID))
 	at, cancelled := cancelledAt(sc, end)
 	switch {
-	case end.Status == "" || end.Status == sim.Removed || len(classes) == 0 || len(end.History) == 0:
+	case end.Status == "" || end.Status == sim.Removed || len(groups) == 0 || len(end.History) == 0:
 		return failure{}, false
 	case end.Status == decide.Cancelled && cancelled:
 		return failure{}, false
-	case !end.Status.Ended() && !chk.waits(t, end, classes):
+	case !end.Status.Ended() && !chk.waits(t, end, groups):
 		return fail(ruleEnds, "it is %s, and nothing more will happen", end.Status)
 	case cancelled && (!end.Status.Ended() || at.Add(longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
 		return fail("a cancelled execution ends", "it was cancelled %v after its start, but is %s", at.Sub(end.History[0].Time), end.Status)
@@ -51,13 +51,13 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 
 // waits reports whether an execution may wait forever: it does so without faults, it received
 // other events, it has an open listen task, or one of its children may.
-func (chk *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
+func (chk *checker) waits(t *sim.Trial, end sim.End, usual []*outcomeGroup) bool {
 	if len(usual) > 0 && otherEvents(usual, chk.outcomes.factsOf(&sim.Trial{}, end)) || chk.openListen(end) != nil ||
-		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
+		slices.ContainsFunc(usual, func(g *outcomeGroup) bool { return !decide.Status(g.outcome.Status).Ended() }) {
 		return true
 	}
 	return slices.ContainsFunc(t.Ends, func(child sim.End) bool {
-		return sim.Parent(child.ID) == end.ID && !child.Status.Ended() && len(child.History) > 0 && chk.waits(t, child, chk.outcomes.classes(canonicalID(child.ID)))
+		return sim.Parent(child.ID) == end.ID && !child.Status.Ended() && len(child.History) > 0 && chk.waits(t, child, chk.outcomes.groupsOf(canonicalID(child.ID)))
 	})
 }
 

@@ -32,12 +32,12 @@ func (chk *checker) hang(end sim.End, why string) failure {
 
 // hangs returns the failure of the runs without faults that wait forever while others
 // end.
-func (chk *checker) hangs(id string, usual, c *class) failure {
-	end := c.end
-	end.ID, end.History = id, c.history
+func (chk *checker) hangs(id string, usual, g *outcomeGroup) failure {
+	end := g.end
+	end.ID, end.History = id, g.history
 	why := ""
-	if otherEvents([]*class{usual}, c.facts[0]) {
-		_, why = chk.missed([]*class{usual}, c.facts[0])
+	if otherEvents([]*outcomeGroup{usual}, g.facts[0]) {
+		_, why = chk.missed([]*outcomeGroup{usual}, g.facts[0])
 	}
 	return chk.hang(end, why)
 }
@@ -65,10 +65,10 @@ func (chk *checker) openListen(end sim.End) *dsl.Task {
 // missed returns the event that an execution missed although it receives it in other
 // runs, and the task that listens for it. If there is none, it says that other events
 // were received.
-func (chk *checker) missed(usual []*class, got *historyFacts) (task, detail string) {
+func (chk *checker) missed(usual []*outcomeGroup, got *historyFacts) (task, detail string) {
 	usually := map[string]bool{}
-	for _, c := range usual {
-		for _, f := range c.facts {
+	for _, g := range usual {
+		for _, f := range g.facts {
 			maps.Copy(usually, f.received)
 		}
 	}

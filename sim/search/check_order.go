@@ -20,8 +20,8 @@ func (chk *checker) fork(id string, first, second stepFact) string {
 	return event.ParseRun(first.task).Ref + " " + event.ParseRun(second.task).Ref
 }
 
-// pair names what races between two classes of runs.
-func (chk *checker) pair(id string, usual, other *class) string {
+// pair names what races between two groups of runs.
+func (chk *checker) pair(id string, usual, other *outcomeGroup) string {
 	if a, b, ok := disagreement(usual.facts, other.facts); ok {
 		return chk.fork(id, a, b)
 	}
@@ -30,7 +30,7 @@ func (chk *checker) pair(id string, usual, other *class) string {
 
 // newOrder returns where a run diverges from the usual ones, if no run without faults has the
 // same order. Calls are compared first, if their order matters.
-func (chk *checker) newOrder(usual []*class, got *historyFacts) (first, second stepFact, ok bool) {
+func (chk *checker) newOrder(usual []*outcomeGroup, got *historyFacts) (first, second stepFact, ok bool) {
 	if chk.inOrder {
 		return first, second, false
 	}

@@ -13,7 +13,7 @@ import (
 
 // timedOut returns the failure of an execution that ended differently because a timeout
 // fired that fires in no run without faults, or did not fire although it does in those.
-func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
+func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failed(class, rule, end.ID, event.ParseRun(task).Ref, format, args...), true
 	}
@@ -41,7 +41,7 @@ func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *his
 }
 
 // newTimeout returns a timeout that fires in no run without faults, and its duration.
-func newTimeout(usual []*class, got *historyFacts) (task string, long time.Duration, ok bool) {
+func newTimeout(usual []*outcomeGroup, got *historyFacts) (task string, long time.Duration, ok bool) {
 	for _, task := range slices.Sorted(maps.Keys(got.fired)) {
 		if !anyRun(usual, func(f *historyFacts) bool { _, came := f.fired[task]; return came }) {
 			return task, got.fired[task], true
@@ -53,7 +53,7 @@ func newTimeout(usual []*class, got *historyFacts) (task string, long time.Durat
 // cancelledTimeout returns a timeout that fires in a run without faults but was cancelled
 // here, and how long after it was due. If Redis could not be asked for the time, the executor
 // may have dated a result too early.
-func cancelledTimeout(t *sim.Trial, usual []*class, got *historyFacts) (task string, late time.Duration, ok bool) {
+func cancelledTimeout(t *sim.Trial, usual []*outcomeGroup, got *historyFacts) (task string, late time.Duration, ok bool) {
 	undated := slices.ContainsFunc(t.Injected, func(s sim.InjectedFault) bool {
 		return s.Kind == sim.Outage || (s.Kind == sim.DropRequest || s.Kind == sim.DropReply) && strings.HasPrefix(s.Service, "executor")
 	})
@@ -88,10 +88,10 @@ func longestDelay(t *sim.Trial) (long time.Duration) {
 }
 
 // longestWithFaults returns how long a task can have taken because of the faults of a run.
-func (chk *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) time.Duration {
+func (chk *checker) longestWithFaults(t *sim.Trial, usual []*outcomeGroup, task string) time.Duration {
 	longest := time.Duration(0)
-	for _, c := range usual {
-		for _, f := range c.facts {
+	for _, g := range usual {
+		for _, f := range g.facts {
 			longest = max(longest, f.lasted(task))
 		}
 	}
@@ -100,16 +100,16 @@ func (chk *checker) longestWithFaults(t *sim.Trial, usual []*class, task string)
 
 // otherEventsBelow reports whether an execution, or one below it, received other events than in
 // runs without faults.
-func (chk *checker) otherEventsBelow(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
+func (chk *checker) otherEventsBelow(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) bool {
 	return otherEvents(usual, got) || slices.ContainsFunc(t.Ends, func(child sim.End) bool {
-		usual := chk.outcomes.classes(canonicalID(child.ID))
+		usual := chk.outcomes.groupsOf(canonicalID(child.ID))
 		return sim.Parent(child.ID) == end.ID && len(usual) > 0 && chk.otherEventsBelow(t, child, usual, factsOf(child.History))
 	})
 }
 
 // gaveUp returns the failure of an execution in which a try gave up because the next
 // attempt would have come after limit.duration, as it does in no run without faults.
-func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
+func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) (failure, bool) {
 	def := chk.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
 		if anyRun(usual, func(f *historyFacts) bool { _, too := f.givenUp[run]; return too }) {

@@ -37,7 +37,7 @@ func (u *usualEffects) learn(t *sim.Trial) {
 			d = &treeEffects{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
 			u.known[canonicalID(one.root.ID)] = d
 		}
-		effects := u.outcomes.suppressed.effects(one.calls)
+		effects := u.outcomes.normalizer.effects(one.calls)
 		for e, n := range effects {
 			d.most[e] = max(d.most[e], n)
 		}
@@ -96,7 +96,7 @@ func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
 		if c.Idempotent() || undoing(c) {
 			continue
 		}
-		e := u.outcomes.suppressed.effect(*c)
+		e := u.outcomes.normalizer.effect(*c)
 		if counts[e]++; counts[e] < 2 || counts[e] <= d.most[e] {
 			continue
 		}
@@ -118,7 +118,7 @@ func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
 // or reports it. A workflow that faults with the error of this call has not continued.
 func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	d := u.known[canonicalID(one.root.ID)]
-	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.suppressed.effects(one.calls))] {
+	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.normalizer.effects(one.calls))] {
 		return f, false
 	}
 	for _, s := range t.Injected {
@@ -155,7 +155,7 @@ func (u *usualEffects) handled(d *treeEffects, one tree, at int) bool {
 		if related(lost, c) {
 			return true
 		}
-		if c.Safe() || d.most[u.outcomes.suppressed.effect(*c)] > 0 && !undoing(c) {
+		if c.Safe() || d.most[u.outcomes.normalizer.effect(*c)] > 0 && !undoing(c) {
 			continue
 		}
 		if continued = true; undoing(c) {
@@ -185,8 +185,8 @@ type EffectCount struct {
 }
 
 // differences returns the effects whose numbers differ between two runs.
-func (p *pattern) differences(usual, here []sim.Call) []EffectCount {
-	a, b := p.effects(usual), p.effects(here)
+func (n *normalizer) differences(usual, here []sim.Call) []EffectCount {
+	a, b := n.effects(usual), n.effects(here)
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	var out []EffectCount

@@ -28,7 +28,12 @@ func (ex *explainer) finding(ctx context.Context, f *Finding) error {
 	if s.err != nil {
 		return s.err
 	}
-	t, seen, err := ex.watch(ctx, f.Small)
+	var seen []string // the ids of the events as they were committed
+	t, err := ex.try(ctx, f.Small, func(events []event.Event) {
+		for _, e := range events {
+			seen = append(seen, e.Execution+" "+e.ID)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -49,20 +54,6 @@ func (ex *explainer) finding(ctx context.Context, f *Finding) error {
 	return nil
 }
 
-// watch runs a scenario and records the ids of the events as they were committed.
-func (ex *explainer) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
-	cfg := sc.Config(ex.Config)
-	cfg.Observe = func(events []event.Event) {
-		for _, e := range events {
-			seen = append(seen, e.Execution+" "+e.ID)
-		}
-	}
-	if t, err = sim.Try(ctx, cfg); err == nil && sc.Companion != "" {
-		sc.companion().Check(t)
-	}
-	return t, seen, err
-}
-
 // compare describes how the outcome differs from the usual one, and for a race the two
 // orders.
 func (ex *explainer) compare(f *Finding, t *sim.Trial) {
@@ -74,15 +65,15 @@ func (ex *explainer) compare(f *Finding, t *sim.Trial) {
 			ex.compareRuns(f, t)
 			return
 		}
-		all := ex.outcomes.classes(canonicalID(end.ID))
-		if len(all) == 0 || ex.outcomes.suppressed.key(end) == all[0].keys.whole {
+		all := ex.outcomes.groupsOf(canonicalID(end.ID))
+		if len(all) == 0 || ex.outcomes.normalizer.key(end) == all[0].keys.whole {
 			continue
 		}
 		usual := all[0]
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
 		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
-		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return ex.outcomes.suppressed.values[canonicalID(end.ID)][u.Path] })
-		f.Calls = ex.outcomes.suppressed.differences(usual.calls, callsBelow(t, end.ID))
+		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return ex.outcomes.normalizer.values[canonicalID(end.ID)][u.Path] })
+		f.Calls = ex.outcomes.normalizer.differences(usual.calls, callsBelow(t, end.ID))
 		if f.Class == Race || f.Rule == RuleFaster {
 			f.Orders = ex.orderOf(canonicalID(end.ID), usual, ex.outcomes.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
@@ -93,14 +84,14 @@ func (ex *explainer) compare(f *Finding, t *sim.Trial) {
 
 // compareRuns is like compare, for whole runs.
 func (ex *explainer) compareRuns(f *Finding, t *sim.Trial) {
-	all := classes(ex.outcomes.whole)
+	all := sortedGroups(ex.outcomes.whole)
 	if len(all) == 0 || len(t.Ends) == 0 {
 		return
 	}
 	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
 	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
 	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
-	f.Calls = ex.outcomes.suppressed.differences(all[0].calls, callsBelow(t, ""))
+	f.Calls = ex.outcomes.normalizer.differences(all[0].calls, callsBelow(t, ""))
 	f.Orders = ex.orderOf(canonicalID(ex.Config.ID), all[0], ex.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
 	f.Orders.Sides[1].Runs = f.Runs
 }

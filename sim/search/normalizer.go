@@ -16,11 +16,11 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// pattern holds the places of values that depend on the start time of a run, and are therefore
-// ignored in comparisons. It is safe for concurrent use.
-type pattern struct {
+// normalizer prepares outcomes and calls for comparisons between runs: it replaces values that
+// depend on the start time of a run by *. It is safe for concurrent use.
+type normalizer struct {
 	values map[string]map[string]bool // JSON pointers into outcomes, by execution
-	calls  map[string]callPattern     // by execution, task and method
+	calls  map[string]callPlaces      // by execution, task and method
 
 	mu   sync.RWMutex
 	keys map[string]keys // cache by rawOf
@@ -32,8 +32,8 @@ type keys struct {
 	result string // status, output and error only
 }
 
-// callPattern holds the places in the calls of a task that depend on the start time.
-type callPattern struct {
+// callPlaces holds the places in the calls of a task that depend on the start time.
+type callPlaces struct {
 	url  map[int]bool    // indexes of parts, see urlParts
 	body map[string]bool // JSON pointers
 }
@@ -41,9 +41,9 @@ type callPattern struct {
 // maxKeys bounds the cache.
 const maxKeys = 1 << 14
 
-// patternOf compares the ends of a run with those of the same run at a later start time.
-func patternOf(ends, later []sim.End) *pattern {
-	m := &pattern{values: map[string]map[string]bool{}, calls: map[string]callPattern{}, keys: map[string]keys{}}
+// newNormalizer compares the ends of a run with those of the same run at a later start time.
+func newNormalizer(ends, later []sim.End) *normalizer {
+	n := &normalizer{values: map[string]map[string]bool{}, calls: map[string]callPlaces{}, keys: map[string]keys{}}
 	for i, end := range ends {
 		if i >= len(later) || later[i].ID != end.ID || later[i].Status != end.Status {
 			continue
@@ -52,29 +52,29 @@ func patternOf(ends, later []sim.End) *pattern {
 		for _, d := range unequal("", outcomeValue(end), outcomeValue(later[i])) {
 			places[d.Path] = true
 		}
-		m.values[canonicalID(end.ID)] = places
-		m.learn(end.Calls, later[i].Calls)
+		n.values[canonicalID(end.ID)] = places
+		n.learn(end.Calls, later[i].Calls)
 	}
-	return m
+	return n
 }
 
 // learn compares the calls of an execution with those of the same one at a later start time.
-func (p *pattern) learn(calls, later []sim.Call) {
+func (n *normalizer) learn(calls, later []sim.Call) {
 	made := map[string][]sim.Call{}
 	for _, c := range later {
-		made[patternKey(c)] = append(made[patternKey(c)], c)
+		made[callKey(c)] = append(made[callKey(c)], c)
 	}
 	for _, c := range calls {
-		key := patternKey(c)
+		key := callKey(c)
 		if len(made[key]) == 0 {
 			continue
 		}
 		other := made[key][0]
 		made[key] = made[key][1:]
-		known, ok := p.calls[key]
+		known, ok := n.calls[key]
 		if !ok {
-			known = callPattern{map[int]bool{}, map[string]bool{}}
-			p.calls[key] = known
+			known = callPlaces{map[int]bool{}, map[string]bool{}}
+			n.calls[key] = known
 		}
 		parts, others := urlParts(c.URL), urlParts(other.URL)
 		for i, part := range parts {
@@ -88,7 +88,7 @@ func (p *pattern) learn(calls, later []sim.Call) {
 	}
 }
 
-func patternKey(c sim.Call) string {
+func callKey(c sim.Call) string {
 	return canonicalID(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
 }
 
@@ -121,9 +121,9 @@ type Effect struct {
 }
 
 // effect returns the effect of a call.
-func (p *pattern) effect(c sim.Call) Effect {
+func (n *normalizer) effect(c sim.Call) Effect {
 	e := Effect{Method: c.Method, URL: string(withCanonicalIDs(c.Execution, []byte(c.URL)))}
-	places := p.calls[patternKey(c)]
+	places := n.calls[callKey(c)]
 	if len(places.url) > 0 {
 		parts := urlParts(e.URL)
 		for i := range parts {
@@ -144,14 +144,14 @@ func (p *pattern) effect(c sim.Call) Effect {
 }
 
 // effects counts the effects of calls. A repeated idempotent call counts once.
-func (p *pattern) effects(calls []sim.Call) map[Effect]int {
+func (n *normalizer) effects(calls []sim.Call) map[Effect]int {
 	out := map[Effect]int{}
 	for i := range calls {
 		c := &calls[i]
 		if c.Safe() {
 			continue
 		}
-		e := p.effect(*c)
+		e := n.effect(*c)
 		if out[e]++; c.Idempotent() {
 			out[e] = 1
 		}
@@ -170,21 +170,21 @@ func effectsText(effects map[Effect]int) string {
 }
 
 // key is equal for ends that differ only in ignored places.
-func (p *pattern) key(end sim.End) string { return p.keysOf(end).whole }
+func (n *normalizer) key(end sim.End) string { return n.keysOf(end).whole }
 
-func (p *pattern) keysOf(end sim.End) keys {
+func (n *normalizer) keysOf(end sim.End) keys {
 	raw := rawOf(end)
-	p.mu.RLock()
-	known, ok := p.keys[string(raw)]
-	p.mu.RUnlock()
+	n.mu.RLock()
+	known, ok := n.keys[string(raw)]
+	n.mu.RUnlock()
 	if ok {
 		return known
 	}
-	known = p.newKeys(end)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.keys) < maxKeys {
-		p.keys[string(raw)] = known
+	known = n.newKeys(end)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.keys) < maxKeys {
+		n.keys[string(raw)] = known
 	}
 	return known
 }
@@ -213,8 +213,8 @@ func rawOf(end sim.End) []byte {
 	return raw
 }
 
-func (p *pattern) newKeys(end sim.End) keys {
-	places := p.values[canonicalID(end.ID)]
+func (n *normalizer) newKeys(end sim.End) keys {
+	places := n.values[canonicalID(end.ID)]
 	value := normalized("", outcomeValue(end), places)
 	object, _ := value.(map[string]any)
 	kept := object["kept"]
@@ -228,7 +228,7 @@ func (p *pattern) newKeys(end sim.End) keys {
 		return string(all[:])
 	}
 	result := sum(object, "")
-	return keys{whole: sum(kept, result+effectsText(p.effects(end.Calls))), result: result}
+	return keys{whole: sum(kept, result+effectsText(n.effects(end.Calls))), result: result}
 }
 
 // outcomeValue returns the outcome of an execution, including the state of its mocks, as

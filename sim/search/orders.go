@@ -34,7 +34,7 @@ type Step struct {
 }
 
 // orderOf shows the usual run of an execution beside one that ended differently.
-func (ex *explainer) orderOf(id string, usual *class, other *historyFacts, sc Scenario, status string) *Orders {
+func (ex *explainer) orderOf(id string, usual *outcomeGroup, other *historyFacts, sc Scenario, status string) *Orders {
 	def := ex.Config.Definition
 	first, second, ok := disagreement(usual.facts, []*historyFacts{other})
 	o := &Orders{Sides: [2]Side{

@@ -18,18 +18,18 @@ import (
 type outcomes struct {
 	*Search
 
-	runs       int                          // number of runs learned
-	suppressed *pattern                     // values that depend on the start time of a run
-	known      map[string]map[string]*class // by execution, by key
-	whole      map[string]*class            // outcomes of whole runs, see together
+	runs       int                                 // number of runs learned
+	normalizer *normalizer                         // of values that depend on the start time of a run
+	known      map[string]map[string]*outcomeGroup // by execution, by key
+	whole      map[string]*outcomeGroup            // outcomes of whole runs, see together
 }
 
 func newOutcomes(s *Search) *outcomes {
-	return &outcomes{Search: s, known: map[string]map[string]*class{}, whole: map[string]*class{}}
+	return &outcomes{Search: s, known: map[string]map[string]*outcomeGroup{}, whole: map[string]*outcomeGroup{}}
 }
 
-// class is the set of runs without faults that ended alike.
-type class struct {
+// outcomeGroup describes the runs without faults that ended alike.
+type outcomeGroup struct {
 	keys      keys
 	end       sim.End       // of the first of them, without its history
 	calls     []sim.Call    // of the first of them and its descendants
@@ -41,15 +41,15 @@ type class struct {
 	facts     []*historyFacts // of the first of them
 }
 
-// maxFacts is how many runs of a class are kept for comparisons.
+// maxFacts is how many runs of a group are kept for comparisons.
 const maxFacts = 16
 
-// ended reports whether the executions of a class ended.
-func (c *class) ended() bool { return c.end.Status.Ended() }
+// ended reports whether the executions of a group ended.
+func (g *outcomeGroup) ended() bool { return g.end.Status.Ended() }
 
-// anyRun reports whether some kept run of the classes has a property.
-func anyRun(classes []*class, has func(*historyFacts) bool) bool {
-	return slices.ContainsFunc(classes, func(c *class) bool { return slices.ContainsFunc(c.facts, has) })
+// anyRun reports whether some kept run of the groups has a property.
+func anyRun(groups []*outcomeGroup, has func(*historyFacts) bool) bool {
+	return slices.ContainsFunc(groups, func(g *outcomeGroup) bool { return slices.ContainsFunc(g.facts, has) })
 }
 
 // learn adds the ends of a run without faults to the known outcomes.
@@ -61,19 +61,19 @@ func (o *outcomes) learn(v *verdict) {
 	for _, end := range v.trial.Ends {
 		id := canonicalID(end.ID)
 		if o.known[id] == nil {
-			o.known[id] = map[string]*class{}
+			o.known[id] = map[string]*outcomeGroup{}
 		}
-		key := o.suppressed.keysOf(end)
-		c := o.known[id][key.whole]
-		if c == nil {
-			c = &class{keys: key, end: end, calls: callsBelow(v.trial, end.ID)}
-			c.outcome = Outcome{Status: string(end.Status), Output: end.Output, Error: end.Error, Calls: c.calls, Kept: end.Kept, Stop: v.trial.Stop}
-			if c.end.History = nil; !c.ended() {
-				c.history = end.History
+		key := o.normalizer.keysOf(end)
+		g := o.known[id][key.whole]
+		if g == nil {
+			g = &outcomeGroup{keys: key, end: end, calls: callsBelow(v.trial, end.ID)}
+			g.outcome = Outcome{Status: string(end.Status), Output: end.Output, Error: end.Error, Calls: g.calls, Kept: end.Kept, Stop: v.trial.Stop}
+			if g.end.History = nil; !g.ended() {
+				g.history = end.History
 			}
-			o.known[id][key.whole] = c
+			o.known[id][key.whole] = g
 		}
-		o.count(c, v, end)
+		o.count(g, v, end)
 	}
 }
 
@@ -81,29 +81,29 @@ func (o *outcomes) learn(v *verdict) {
 func (o *outcomes) learnRun(v *verdict) {
 	t := v.trial
 	key := o.runKey(t)
-	c := o.whole[key]
-	if c == nil {
-		c = &class{keys: keys{whole: key}, end: sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}, calls: callsBelow(t, "")}
+	g := o.whole[key]
+	if g == nil {
+		g = &outcomeGroup{keys: keys{whole: key}, end: sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}, calls: callsBelow(t, "")}
 		for _, end := range t.Ends { // one that did not end determines the outcome
-			if !end.Status.Ended() && c.ended() {
-				c.end.Status, c.end.ID, c.history = end.Status, end.ID, end.History
+			if !end.Status.Ended() && g.ended() {
+				g.end.Status, g.end.ID, g.history = end.Status, end.ID, end.History
 			}
 		}
-		c.outcome = Outcome{Status: string(c.end.Status), Output: t.Output, Error: t.Error, Calls: c.calls, Kept: t.Shared, Stop: t.Stop}
-		o.whole[key] = c
+		g.outcome = Outcome{Status: string(g.end.Status), Output: t.Output, Error: t.Error, Calls: g.calls, Kept: t.Shared, Stop: t.Stop}
+		o.whole[key] = g
 		if f, ok := o.overwritten(t); ok {
-			c.loses = &f
+			g.loses = &f
 		}
 	}
-	o.count(c, v, t.Ends[0])
+	o.count(g, v, t.Ends[0])
 }
 
-// count adds a run to its class.
-func (o *outcomes) count(c *class, v *verdict, end sim.End) {
-	c.outcome.Runs++
-	if len(c.facts) < maxFacts {
-		c.facts = append(c.facts, o.factsOf(v.trial, end))
-		c.scenarios = append(c.scenarios, v.scenario)
+// count adds a run to its group.
+func (o *outcomes) count(g *outcomeGroup, v *verdict, end sim.End) {
+	g.outcome.Runs++
+	if len(g.facts) < maxFacts {
+		g.facts = append(g.facts, o.factsOf(v.trial, end))
+		g.scenarios = append(g.scenarios, v.scenario)
 	}
 }
 
@@ -121,7 +121,7 @@ func canonicalID(id string) string {
 func (o *outcomes) runKey(t *sim.Trial) string {
 	var parts []string
 	for _, end := range t.Ends {
-		parts = append(parts, canonicalID(end.ID)+" "+o.suppressed.key(end))
+		parts = append(parts, canonicalID(end.ID)+" "+o.normalizer.key(end))
 	}
 	slices.Sort(parts)
 	sum := sha256.Sum256(append([]byte(strings.Join(parts, "\n")), event.Encode(t.Shared)...))
@@ -160,12 +160,12 @@ func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *historyFacts {
 
 // unusualOutcome reports whether an execution ended as none does in runs without faults.
 func (o *outcomes) unusualOutcome(end sim.End) bool {
-	return end.Status != "" && o.known[canonicalID(end.ID)][o.suppressed.key(end)] == nil
+	return end.Status != "" && o.known[canonicalID(end.ID)][o.normalizer.key(end)] == nil
 }
 
 // unusualResult is like unusualOutcome but ignores external effects.
 func (o *outcomes) unusualResult(end sim.End) bool {
-	result := o.suppressed.keysOf(end).result
+	result := o.normalizer.keysOf(end).result
 	for _, c := range o.known[canonicalID(end.ID)] {
 		if c.keys.result == result {
 			return false
@@ -174,13 +174,13 @@ func (o *outcomes) unusualResult(end sim.End) bool {
 	return end.Status != ""
 }
 
-// classes returns the classes of an execution, see classes.
-func (o *outcomes) classes(id string) []*class { return classes(o.known[id]) }
+// groupsOf returns the groups of an execution in the order of sortedGroups.
+func (o *outcomes) groupsOf(id string) []*outcomeGroup { return sortedGroups(o.known[id]) }
 
-// classes sorts classes: those that ended first, and within each group the most frequent
-// first.
-func classes(of map[string]*class) []*class {
-	return slices.SortedFunc(maps.Values(of), func(a, b *class) int {
+// sortedGroups sorts groups: those that ended come before the others, and the most frequent before
+// the rarer ones.
+func sortedGroups(of map[string]*outcomeGroup) []*outcomeGroup {
+	return slices.SortedFunc(maps.Values(of), func(a, b *outcomeGroup) int {
 		if a.ended() != b.ended() {
 			if a.ended() {
 				return -1
@@ -191,12 +191,12 @@ func classes(of map[string]*class) []*class {
 	})
 }
 
-// distinctEffects returns the external effects of a class that some other class does not have.
-func (o *outcomes) distinctEffects(c *class, all []*class) []string {
+// distinctEffects returns the external effects of a group that some other group does not have.
+func (o *outcomes) distinctEffects(g *outcomeGroup, all []*outcomeGroup) []string {
 	var out []string
-	own := o.suppressed.effects(c.calls)
+	own := o.normalizer.effects(g.calls)
 	for _, e := range slices.SortedFunc(maps.Keys(own), Effect.compare) {
-		if !slices.ContainsFunc(all, func(other *class) bool { return o.suppressed.effects(other.calls)[e] != own[e] }) {
+		if !slices.ContainsFunc(all, func(other *outcomeGroup) bool { return o.normalizer.effects(other.calls)[e] != own[e] }) {
 			continue
 		}
 		text := e.String()
@@ -205,9 +205,9 @@ func (o *outcomes) distinctEffects(c *class, all []*class) []string {
 		}
 		out = append(out, text)
 	}
-	for _, at := range slices.Sorted(maps.Keys(c.end.Kept)) {
-		value := string(event.Encode(c.end.Kept[at]))
-		if slices.ContainsFunc(all, func(other *class) bool { return string(event.Encode(other.end.Kept[at])) != value }) {
+	for _, at := range slices.Sorted(maps.Keys(g.end.Kept)) {
+		value := string(event.Encode(g.end.Kept[at]))
+		if slices.ContainsFunc(all, func(other *outcomeGroup) bool { return string(event.Encode(other.end.Kept[at])) != value }) {
 			out = append(out, at+" keeps "+value)
 		}
 	}
@@ -217,9 +217,9 @@ func (o *outcomes) distinctEffects(c *class, all []*class) []string {
 // knownFindings returns the findings of runs without faults that a run confirms.
 func (o *outcomes) knownFindings(t *sim.Trial) []string {
 	var out []string
-	add := func(c *class) {
-		if c != nil && c.finding != "" && !slices.Contains(out, c.finding) {
-			out = append(out, c.finding)
+	add := func(g *outcomeGroup) {
+		if g != nil && g.finding != "" && !slices.Contains(out, g.finding) {
+			out = append(out, g.finding)
 		}
 	}
 	if o.together() {
@@ -227,7 +227,7 @@ func (o *outcomes) knownFindings(t *sim.Trial) []string {
 		return out
 	}
 	for _, end := range t.Ends {
-		add(o.known[canonicalID(end.ID)][o.suppressed.key(end)])
+		add(o.known[canonicalID(end.ID)][o.normalizer.key(end)])
 	}
 	return out
 }
@@ -235,15 +235,15 @@ func (o *outcomes) knownFindings(t *sim.Trial) []string {
 // follows reports whether an execution ended differently only because another one did,
 // which has its own finding: a child because it got another input, or its parent because
 // of the child.
-func (o *outcomes) follows(id string, usual, c *class) bool {
-	if sim.Parent(id) != "" && !slices.ContainsFunc(usual.facts, func(f *historyFacts) bool { return f.input == c.facts[0].input }) {
+func (o *outcomes) follows(id string, usual, g *outcomeGroup) bool {
+	if sim.Parent(id) != "" && !slices.ContainsFunc(usual.facts, func(f *historyFacts) bool { return f.input == g.facts[0].input }) {
 		return true
 	}
-	if _, _, ok := disagreement(usual.facts, c.facts); ok {
+	if _, _, ok := disagreement(usual.facts, g.facts); ok {
 		return false
 	}
-	for other, classes := range o.known {
-		if strings.HasPrefix(other, id+".") && len(classes) > 1 {
+	for other, groups := range o.known {
+		if strings.HasPrefix(other, id+".") && len(groups) > 1 {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/invariant"
 	"flunq.io/flunq/sim/mock"
@@ -95,45 +96,45 @@ func (s *Search) withDefaults() {
 // error means that the configuration is at fault.
 func (s *Search) Run(ctx context.Context) (*Report, error) {
 	s.withDefaults()
-	h := newSearchState(s)
-	err := h.plain(ctx)
+	state := newSearchState(s)
+	err := state.plain(ctx)
 	if err == nil && len(s.Kinds) > 0 {
-		h.report.PossibleSingles = h.plan.singleCount()
-		h.report.SinglesOf = min(h.report.PossibleSingles, s.Singles)
+		state.report.PossibleSingles = state.plan.singleCount()
+		state.report.SinglesOf = min(state.report.PossibleSingles, s.Singles)
 	}
-	h.report.SeedsOf = int(s.Last - s.First + 1)
-	if err == nil && !h.results.over(ctx) && len(s.Kinds) > 0 {
-		err = h.each(ctx, PhaseSingles, h.report.SinglesOf, h.plan.withCompanions(h.plan.singles()))
+	state.report.SeedsOf = int(s.Last - s.First + 1)
+	if err == nil && !state.results.over(ctx) && len(s.Kinds) > 0 {
+		err = state.each(ctx, PhaseSingles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
 	}
-	if err == nil && !h.results.over(ctx) {
-		err = h.each(ctx, PhaseSeeds, h.report.SeedsOf, h.plan.withCompanions(h.plan.everySeed()))
+	if err == nil && !state.results.over(ctx) {
+		err = state.each(ctx, PhaseSeeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
 	}
-	return h.finish(ctx, err)
+	return state.finish(ctx, err)
 }
 
 // Repeat runs one scenario and evaluates it like a search.
 func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	s.withDefaults()
-	h := newSearchState(s)
-	err := h.plain(ctx)
-	h.report.SeedsOf = 1
-	if err == nil && !h.results.over(ctx) {
-		err = h.each(ctx, PhaseSeeds, 1, slices.Values([]Scenario{sc}))
+	state := newSearchState(s)
+	err := state.plain(ctx)
+	state.report.SeedsOf = 1
+	if err == nil && !state.results.over(ctx) {
+		err = state.each(ctx, PhaseSeeds, 1, slices.Values([]Scenario{sc}))
 	}
-	return h.finish(ctx, err)
+	return state.finish(ctx, err)
 }
 
-// try runs a scenario.
-func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
+// try runs a scenario. observe may be nil, see sim.Config.
+func (s *Search) try(ctx context.Context, sc Scenario, observe func([]event.Event)) (*sim.Trial, error) {
 	cfg := sc.Config(s.Config)
+	cfg.Observe = observe
 	if sc.Companion == "" {
 		if cfg.Plan.Rate = s.Rate; sc.Poison > 0 && s.Rate == 0 {
 			cfg.Plan.Rate = poisonRate
 		}
-		return sim.Try(ctx, cfg)
 	}
 	t, err := sim.Try(ctx, cfg)
-	if err == nil {
+	if err == nil && sc.Companion != "" {
 		sc.companion().Check(t)
 	}
 	return t, err

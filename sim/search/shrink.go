@@ -29,7 +29,7 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 		return false
 	}
 	s.tries++
-	t, err := s.try(ctx, sc)
+	t, err := s.try(ctx, sc, nil)
 	if err != nil {
 		s.err = err
 		return false

@@ -102,7 +102,7 @@ func (s *searchState) plain(ctx context.Context) error {
 	if err := s.plainSeeds(ctx, 0, few); err != nil {
 		return err
 	}
-	if all := s.outcomes.classes(canonicalID(s.Config.ID)); len(all) > 0 && !all[0].ended() {
+	if all := s.outcomes.groupsOf(canonicalID(s.Config.ID)); len(all) > 0 && !all[0].ended() {
 		if err := s.unending(ctx, first); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *searchState) plain(ctx context.Context) error {
 			return err
 		}
 	}
-	s.usual()
+	s.reportOutcomes()
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (s *searchState) first(ctx context.Context) (*sim.Trial, error) {
 		return nil, err
 	}
 	s.plan.commands, s.plan.calls, s.plan.baseline = t.Commands, t.Calls, baselineOf(t)
-	s.outcomes.suppressed = patternOf(nil, nil)
+	s.outcomes.normalizer = newNormalizer(nil, nil)
 	switch t.Stop {
 	case "":
 		s.Config.MaxTurns = warmTurns + warmFactor*sum(t.Commands)
@@ -140,7 +140,7 @@ func (s *searchState) first(ctx context.Context) (*sim.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.outcomes.suppressed = patternOf(t.Ends, other.Ends)
+	s.outcomes.normalizer = newNormalizer(t.Ends, other.Ends)
 	return t, s.firstMissed(ctx)
 }
 
@@ -172,7 +172,7 @@ func (s *searchState) firstMissed(ctx context.Context) error {
 
 // evaluate runs a scenario and checks its trial.
 func (s *searchState) evaluate(ctx context.Context, sc Scenario) (*verdict, error) {
-	t, err := s.try(ctx, sc)
+	t, err := s.try(ctx, sc, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -269,45 +269,44 @@ func (s *searchState) engineFails(ctx context.Context) bool {
 // companionsForHang is how many companions run if a document does not end.
 const companionsForHang = 60
 
-// usual reports the outcomes of the runs without faults, and races if there are several.
-func (s *searchState) usual() {
-	all := s.outcomes.classes(canonicalID(s.Config.ID))
+// reportOutcomes reports the outcomes of the runs without faults, and races if there are several.
+func (s *searchState) reportOutcomes() {
+	all := s.outcomes.groupsOf(canonicalID(s.Config.ID))
 	if s.together() {
-		all = classes(s.outcomes.whole)
+		all = sortedGroups(s.outcomes.whole)
 	}
-	for _, c := range all {
-		c.outcome.Distinct = s.outcomes.distinctEffects(c, all)
-		s.report.Outcomes = append(s.report.Outcomes, c.outcome)
+	for _, g := range all {
+		g.outcome.Distinct = s.outcomes.distinctEffects(g, all)
+		s.report.Outcomes = append(s.report.Outcomes, g.outcome)
 	}
 	if s.together() {
-		s.unusualClasses("", all)
-		for _, c := range all {
-			if c.loses != nil && len(all) == 1 {
-				s.results.fail(*c.loses, c.scenarios[0], c.outcome.Runs, true)
+		s.reportUnusual("", all)
+		for _, g := range all {
+			if g.loses != nil && len(all) == 1 {
+				s.results.fail(*g.loses, g.scenarios[0], g.outcome.Runs, true)
 			}
 		}
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.outcomes.known)) {
-		s.unusualClasses(id, s.outcomes.classes(id))
+		s.reportUnusual(id, s.outcomes.groupsOf(id))
 	}
 }
 
-// unusualClasses reports the classes of runs without faults whose outcome is not the usual
-// one.
-func (s *searchState) unusualClasses(id string, all []*class) {
-	for i, c := range all {
+// reportUnusual reports the groups of runs without faults whose outcome is not the usual one.
+func (s *searchState) reportUnusual(id string, all []*outcomeGroup) {
+	for i, g := range all {
 		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
 		switch {
-		case !c.ended() && (i > 0 || sim.Parent(id) != ""):
-			f = s.check.hangs(id, all[0], c)
-		case i == 0 || s.outcomes.follows(id, all[0], c):
+		case !g.ended() && (i > 0 || sim.Parent(id) != ""):
+			f = s.check.hangs(id, all[0], g)
+		case i == 0 || s.outcomes.follows(id, all[0], g):
 			continue
 		case id != "":
-			f.task = s.check.pair(id, all[0], c)
+			f.task = s.check.pair(id, all[0], g)
 		}
-		c.finding = f.signature()
-		s.results.fail(f, c.scenarios[0], c.outcome.Runs, true)
+		g.finding = f.signature()
+		s.results.fail(f, g.scenarios[0], g.outcome.Runs, true)
 	}
 }
 

@@ -34,7 +34,7 @@ do:
 	}
 	sc := h.plan.scenario(1)
 	sc.Faults = []sim.Fault{{Kind: sim.DropReply, Service: "nobody", Command: 1}}
-	want, err := s.try(t.Context(), sc)
+	want, err := s.try(t.Context(), sc, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
