@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"encoding"
 	"errors"
 	"strconv"
@@ -34,17 +33,14 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 		return false
 	}
 	reply := &s.reply
-	s.transient = true
 	*reply = s.execute(s.args)
-	s.transient = false
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
 	case direct:
 		into := buffer.Buffer()
 		*into = reply.Append((*into)[:0])
 	case ok:
-		s.sent = reply.Append(s.sent[:0])
-		raw.SetVal(bytes.Clone(s.sent))
+		raw.SetVal(reply.Append(nil))
 	case reply.Kind == resp.Error:
 		cmd.SetErr(redisError(reply.Text))
 	case !setResult(cmd, reply):

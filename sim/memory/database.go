@@ -24,12 +24,10 @@ type Database struct {
 	// AcceptBlock makes XREADGROUP accept BLOCK and ignore it: the caller waits before it reads.
 	AcceptBlock bool
 
-	keys      map[string]*item
-	now       time.Time
-	ms        int64    // now in milliseconds since 1970
-	time      []string // the reply of TIME; nil: not computed since the clock was set
-	fields    []string // of the entries that were added last
-	transient bool     // no caller keeps a reply beyond the next command
+	keys map[string]*item
+	now  time.Time
+	ms   int64    // now in milliseconds since 1970
+	time []string // the reply of TIME; nil: not computed since the clock was set
 	*scratch
 }
 
@@ -136,51 +134,11 @@ func (db *Database) matching(pattern, kind string) []string {
 	})
 }
 
-// makeReplies returns count empty replies for a list. While db.transient is set, they come from
-// a shared buffer, because the client consumes each reply before it sends the next command.
-func (db *Database) makeReplies(count int) []resp.Reply {
-	if !db.transient {
-		return make([]resp.Reply, count)
-	}
-	n := len(db.parts)
-	db.parts = slices.Grow(db.parts, count)[:n+count]
-	out := db.parts[n : n+count : n+count]
-	clear(out)
-	return out
-}
-
-// list returns a list of replies.
-func (db *Database) list(parts ...resp.Reply) resp.Reply {
-	out := db.makeReplies(len(parts))
-	copy(out, parts)
-	return resp.List(out...)
-}
-
-// copyFields copies the fields of an entry. If they are few, they share a block with those of
-// other entries, which saves allocations.
-func (db *Database) copyFields(fields []string) []string {
-	const few = 64
-	if len(fields) > few {
-		return slices.Clone(fields)
-	}
-	if cap(db.fields)-len(db.fields) < len(fields) {
-		db.fields = db.block()
-	}
-	n := len(db.fields)
-	db.fields = append(db.fields, fields...)
-	return db.fields[n:len(db.fields):len(db.fields)]
-}
-
 // scratch holds the buffers of a server, which later servers reuse.
 type scratch struct {
-	args   []string     // of the current command
-	reply  resp.Reply   // to the current command
-	sent   []byte       // the encoded reply
-	parts  []resp.Reply // of the reply to the last command, while transient
+	args   []string   // of the current command
+	reply  resp.Reply // to the current command
 	runner lua.Runner
-
-	blocks [][]string // buffers for the fields of entries
-	begun  int        // number of blocks in use
 }
 
 //nolint:gochecknoglobals // a pool of empty buffers

@@ -15,7 +15,6 @@ type group struct {
 	lastDelivered streamID // last delivered id
 	entriesRead   int64    // entries read, of all that were ever added; unknown if negative
 	pending       []*pending
-	free          []pending   // preallocated, for new pending entries
 	consumers     []*consumer // sorted by name
 }
 
@@ -102,14 +101,8 @@ func (g *group) find(id streamID) *pending {
 // addPending adds a pending entry.
 func (g *group) addPending(p pending) *pending {
 	p.owner.count++
-	if len(g.free) == 0 {
-		const some = 8
-		g.free = make([]pending, some)
-	}
-	it := &g.free[0]
-	*it, g.free = p, g.free[1:]
-	g.pending = slices.Insert(g.pending, g.search(p.streamID), it)
-	return it
+	g.pending = slices.Insert(g.pending, g.search(p.streamID), &p)
+	return &p
 }
 
 // setOwner changes the owner of a pending entry.

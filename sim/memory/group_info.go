@@ -69,7 +69,7 @@ func xinfo(db *Database, args []string) resp.Reply {
 	}
 	switch verb {
 	case "groups":
-		return describeGroups(db, st)
+		return describeGroups(st)
 	case "consumers":
 		g := st.group(args[3])
 		if g == nil {
@@ -89,19 +89,15 @@ func xinfo(db *Database, args []string) resp.Reply {
 }
 
 // describeGroups implements XINFO GROUPS.
-func describeGroups(db *Database, st *stream) resp.Reply {
-	const facts = 12 // per group: names and values
-	n := len(st.groups)
-	out := db.makeReplies(n + n*facts)
-	all := out[n:n]
+func describeGroups(st *stream) resp.Reply {
+	out := make([]resp.Reply, len(st.groups))
 	for i, g := range st.groups {
-		all = append(all,
+		out[i] = resp.List(
 			resp.Text("name"), resp.Text(g.name), resp.Text("consumers"), resp.Int(len(g.consumers)),
 			resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(g.lastDelivered.String()),
 			resp.Text("entries-read"), counted(g.entriesRead), resp.Text("lag"), st.lag(g))
-		out[i] = resp.List(all[i*facts:]...)
 	}
-	return resp.List(out[:n]...)
+	return resp.List(out...)
 }
 
 // describe implements XINFO STREAM.

@@ -29,13 +29,13 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 		}
 		readers = append(readers, reader{stream: st, group: g, key: key})
 	}
-	out := db.makeReplies(len(readers))[:0]
+	out := make([]resp.Reply, 0, len(readers))
 	for _, one := range readers {
-		if n := len(one.entries); n == 0 || !one.group.lastDelivered.less(one.entries[n-1].streamID) {
+		if n := len(one.entries); n == 0 || !one.lastDelivered.less(one.entries[n-1].streamID) {
 			continue // there is nothing new
 		}
 		entries := one.new(db, one.ensureConsumer(args[3], db.ms), count)
-		out = append(out, db.list(resp.Text(one.key), resp.List(entries...)))
+		out = append(out, resp.List(resp.Text(one.key), resp.List(entries...)))
 	}
 	if len(out) == 0 {
 		return resp.Reply{Kind: resp.NilArray}
@@ -53,9 +53,9 @@ type reader struct {
 
 // new delivers new entries.
 func (r reader) new(db *Database, c *consumer, count int) []resp.Reply {
-	found := r.entries[r.stream.search(r.group.lastDelivered.next()):]
+	found := r.entries[r.stream.search(r.lastDelivered.next()):]
 	found = found[:min(count, len(found))]
-	out := db.makeReplies(len(found))
+	out := make([]resp.Reply, len(found))
 	for i := range found {
 		e := &found[i]
 		out[i] = e.reply()
@@ -84,7 +84,7 @@ func (r reader) markRead(id streamID) {
 	case r.entriesAdded > 0:
 		r.entriesRead = r.distance(id)
 	}
-	r.group.lastDelivered = id
+	r.lastDelivered = id
 }
 
 // readGroupOptions parses the arguments of XREADGROUP after its group and consumer.

@@ -115,8 +115,8 @@ func (h *hash) value(field string) resp.Reply {
 	return resp.Reply{}
 }
 
-func hmget(db *Database, h *hash, args []string) resp.Reply {
-	out := db.makeReplies(len(args) - 2)
+func hmget(_ *Database, h *hash, args []string) resp.Reply {
+	out := make([]resp.Reply, len(args)-2)
 	for i, field := range args[2:] {
 		out[i] = h.value(field)
 	}

@@ -52,7 +52,7 @@ func xpending(db *Database, args []string) resp.Reply {
 		return resp.Fail(bad)
 	}
 	found := g.pending[g.search(from):]
-	out := db.makeReplies(int(max(0, min(count, int64(len(found))))))[:0]
+	out := []resp.Reply{}
 	for _, p := range found {
 		if int64(len(out)) >= count || to.less(p.streamID) {
 			break
@@ -60,7 +60,7 @@ func xpending(db *Database, args []string) resp.Reply {
 		if db.ms-p.deliveredAt < idle || len(rest) == 4 && p.owner.name != rest[3] {
 			continue
 		}
-		out = append(out, db.list(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(db.ms-p.deliveredAt, 0))), counted(p.deliveries)))
+		out = append(out, resp.List(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(db.ms-p.deliveredAt, 0))), counted(p.deliveries)))
 	}
 	return resp.List(out...)
 }

@@ -29,7 +29,6 @@ type Server struct {
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
-	latest   namedCommand // the command that was looked up last
 
 	closed bool
 }
@@ -39,12 +38,6 @@ type Server struct {
 type command struct {
 	run   func(db *Database, args []string) resp.Reply // nil: the command is about scripts
 	arity int
-}
-
-// namedCommand is a command and its name.
-type namedCommand struct {
-	name string
-	command
 }
 
 func (c command) takes(count int) bool {
@@ -91,9 +84,6 @@ func (s *Server) Close() {
 	s.closed = true
 	s.runner.Redis = nil
 	s.reply = resp.Reply{}
-	clear(s.parts[:cap(s.parts)])
-	s.releaseBlocks()
-	s.fields = nil
 	scratches.Put(s.scratch)
 	s.scratch = nil
 }
@@ -135,7 +125,10 @@ func (s *Server) Execute(args []string, replies []byte) ([]byte, error) {
 
 // execute executes any command, including those of scripts. It does not keep args.
 func (s *Server) execute(args []string) resp.Reply {
-	c, ok := s.command(args[0])
+	c, ok := s.commands[args[0]]
+	if !ok {
+		c, ok = s.commands[strings.ToLower(args[0])]
+	}
 	switch {
 	case !ok:
 		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not support it")
@@ -147,7 +140,6 @@ func (s *Server) execute(args []string) resp.Reply {
 			return refusal
 		}
 	}
-	s.parts = s.parts[:0]
 	if c.run == nil {
 		return s.onScripts(args)
 	}
@@ -156,8 +148,6 @@ func (s *Server) execute(args []string) resp.Reply {
 
 // onScripts executes the commands about scripts.
 func (s *Server) onScripts(args []string) resp.Reply {
-	defer func(before bool) { s.transient = before }(s.transient)
-	s.transient = true
 	if s.Cluster {
 		if keys := keysOf(args); len(keys) > 0 {
 			s.slot = slotOf(keys[0])
@@ -166,20 +156,6 @@ func (s *Server) onScripts(args []string) resp.Reply {
 		defer func() { s.running, s.slot = false, anySlot }()
 	}
 	return s.Scripts.Execute(&s.runner, args[0], args[1:])
-}
-
-// command looks up a command. It remembers the last one, because scripts repeat commands.
-func (s *Server) command(name string) (c command, ok bool) {
-	if name == s.latest.name {
-		return s.latest.command, true
-	}
-	if c, ok = s.commands[name]; !ok {
-		c, ok = s.commands[strings.ToLower(name)]
-	}
-	if ok {
-		s.latest = namedCommand{name, c}
-	}
-	return c, ok
 }
 
 // Error messages of Redis.

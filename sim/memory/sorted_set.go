@@ -136,8 +136,8 @@ func (z *sortedSet) scoreText(member string) resp.Reply {
 	return resp.Reply{}
 }
 
-func zmscore(db *Database, z *sortedSet, args []string) resp.Reply {
-	out := db.makeReplies(len(args) - 2)
+func zmscore(_ *Database, z *sortedSet, args []string) resp.Reply {
+	out := make([]resp.Reply, len(args)-2)
 	for i, member := range args[2:] {
 		out[i] = z.scoreText(member)
 	}

@@ -189,7 +189,7 @@ func xrange(db *Database, args []string) resp.Reply {
 		end = st.search(to.next())
 	}
 	found := st.entries[start:max(start, end)]
-	out := db.makeReplies(min(count, len(found)))
+	out := make([]resp.Reply, min(count, len(found)))
 	for i := range out {
 		e := &found[i]
 		if reverse {

@@ -105,7 +105,7 @@ func xadd(db *Database, args []string) resp.Reply {
 	if st.entries == nil {
 		st.entries = make([]entry, 0, 16)
 	}
-	st.entries = append(st.entries, entry{id, text, db.copyFields(rest[1:])})
+	st.entries = append(st.entries, entry{id, text, slices.Clone(rest[1:])})
 	st.lastID = id
 	st.entriesAdded++
 	if db.keys[key] == nil {
@@ -118,24 +118,4 @@ func xadd(db *Database, args []string) resp.Reply {
 		db.Added(key, rest[1:])
 	}
 	return resp.Text(text)
-}
-
-// block returns an empty block for fields.
-func (s *scratch) block() []string {
-	const size = 256
-	if s.begun == len(s.blocks) {
-		s.blocks = append(s.blocks, make([]string, 0, size))
-	}
-	s.begun++
-	return s.blocks[s.begun-1]
-}
-
-// releaseBlocks clears the blocks, and releases all but the first 64.
-func (s *scratch) releaseBlocks() {
-	const most = 64
-	for i := range s.blocks[:s.begun] {
-		clear(s.blocks[i][:cap(s.blocks[i])])
-	}
-	clear(s.blocks[min(most, len(s.blocks)):])
-	s.blocks, s.begun = s.blocks[:min(most, len(s.blocks))], 0
 }
