@@ -156,7 +156,10 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
 }
 
-var outcomes = []string{string(store.InputAccepted), string(store.InputRejected), string(store.InputParked), string(store.InputCompleted)}
+// outcomes returns what may become of an input.
+func outcomes() []string {
+	return []string{string(store.InputAccepted), string(store.InputRejected), string(store.InputParked), string(store.InputCompleted)}
+}
 
 // inputListing is one run of inputs ls.
 type inputListing struct {
@@ -184,10 +187,10 @@ func NewInputsCommand(sh *cli.Shell) *cobra.Command {
 	l.format = cli.ListFlag(ls)
 	f := ls.Flags()
 	f.StringVar(&l.execution, "execution", "", "only those for the execution `ID`")
-	f.StringVar(&l.outcome, "outcome", "", "only those with the `OUTCOME`: "+cli.OneOf(outcomes))
+	f.StringVar(&l.outcome, "outcome", "", "only those with the `OUTCOME`: "+cli.OneOf(outcomes()))
 	f.StringVar(&l.before, "before", "", "continue before the record `ID`")
 	cli.LimitFlag(ls, &l.limit, 50, "list at most `N`; 0: all")
-	cli.Offer(ls, "outcome", cli.NewChoice(outcomes...))
+	cli.Offer(ls, "outcome", cli.NewChoice(outcomes()...))
 	cli.CompleteFlag(ls, "execution", cli.CompleteExecutions(l.target))
 	ls.RunE = l.target.Run(l.run)
 	return cli.Group(&cobra.Command{
@@ -262,8 +265,8 @@ type inputRow struct {
 }
 
 func (l *inputListing) run(ctx context.Context, r *cli.Remote, _ []string) (err error) {
-	if l.outcome != "" && !slices.Contains(outcomes, l.outcome) {
-		return cli.Misusef("--outcome %q: want %s", l.outcome, cli.OneOf(outcomes))
+	if l.outcome != "" && !slices.Contains(outcomes(), l.outcome) {
+		return cli.Misusef("--outcome %q: want %s", l.outcome, cli.OneOf(outcomes()))
 	}
 	const page = 500
 	var rows []inputRow
