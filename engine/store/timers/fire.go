@@ -26,7 +26,6 @@ type Due struct {
 	Err         error             // why it cannot fire; nil if it can
 	Now         time.Time         // Redis' time when it was read
 	redelivered map[string]string // of a delivery: the fields of the entry
-	starts      *event.Event      // of a start: the event; a pointer, since there may be many Due and few starts
 	by          string            // the operator who fires it; "" if it fires by itself
 }
 
@@ -224,11 +223,9 @@ func (d *Due) decode(text string) (err error) {
 		}
 		return nil
 	case event.StartTimer:
-		starts, err := d.ReadInput()
-		if err != nil {
+		if _, err := d.ReadInput(); err != nil {
 			return fmt.Errorf("read the timer: it %w", err)
 		}
-		d.starts = &starts
 		return store.CheckIDs(d.Tenant, d.Execution)
 	default:
 		return nil
@@ -391,10 +388,15 @@ func (f *fireArgs) entry(key, tenant, name string, fields []string) {
 // ExecutionStarted, and all others a TimerFired.
 func (f *fireArgs) timer(d *Due) {
 	name := storedIdentity(d.Timer)
+	if d.Input != nil { // the event that carries it seals it again
+		plain := *d
+		plain.Input, d = f.store.Unseal(string(d.Input)), &plain
+	}
 	switch {
-	case d.starts != nil:
-		d.starts.Time = d.Now
-		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(*d.starts))
+	case d.Kind == event.StartTimer:
+		starts, _ := d.ReadInput() // decode has checked it
+		starts.Time = d.Now
+		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(starts))
 	case d.redelivered != nil:
 		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.redelivered))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
