@@ -41,27 +41,27 @@ type checker struct {
 
 // Check returns how a run differs from its expectations.
 func (c *Case) Check(o *Outcome) []Difference {
-	j := &checker{Case: c, outcome: o}
+	chk := &checker{Case: c, outcome: o}
 	// Other differences may be consequences of an unanswered request.
-	if j.unanswered(); len(j.found) == 0 {
-		if j.status() {
-			j.output()
-			j.problem()
+	if chk.unanswered(); len(chk.found) == 0 {
+		if chk.status() {
+			chk.output()
+			chk.problem()
 		}
-		j.elapsed()
-		j.tasks()
-		j.requests()
-		j.events()
+		chk.elapsed()
+		chk.tasks()
+		chk.requests()
+		chk.events()
 	}
-	j.missed()
-	for i := range j.found {
-		d := &j.found[i]
+	chk.missed()
+	for i := range chk.found {
+		d := &chk.found[i]
 		d.Why = c.Redact(d.Why)
 		for k := range d.Lines {
 			d.Lines[k].Text = excerpt.Of(c.Redact(d.Lines[k].Text), longest)
 		}
 	}
-	return j.found
+	return chk.found
 }
 
 // add records a difference with the place of the task that it comes from.

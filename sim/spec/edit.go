@@ -57,7 +57,7 @@ func (chk *checker) endingEdits() []edit {
 	case decide.Completed:
 		wrong, key, value = "error", "output", decoded(chk.outcome.Output)
 	case decide.Faulted:
-		key, value = "error", chk.short()
+		key, value = "error", chk.shortError()
 	default:
 		if e.problem != nil {
 			wrong = "error"
@@ -85,8 +85,8 @@ func (chk *checker) inPlaceOf(wrong, key string, value any) []edit {
 	return []edit{change}
 }
 
-// short returns the error of the run in its short form.
-func (chk *checker) short() any {
+// shortError returns the error of the run in its short form.
+func (chk *checker) shortError() any {
 	p := chk.outcome.Error
 	if p == nil {
 		return nil
@@ -118,15 +118,15 @@ func list(texts []string) []any {
 	return out
 }
 
-// whole returns the expectations for a case without any.
-func (v *Verdict) whole() map[string]any {
+// actualExpectations returns expectations that the run meets, for a case that has none.
+func (v *Verdict) actualExpectations() map[string]any {
 	o := v.Outcome
 	out := map[string]any{"status": string(o.status())}
 	switch {
 	case o.status() == decide.Completed:
 		out["output"] = decoded(o.Output)
 	case o.Error != nil:
-		out["error"] = (&checker{Case: v.Case, outcome: o}).short()
+		out["error"] = (&checker{Case: v.Case, outcome: o}).shortError()
 	}
 	return out
 }

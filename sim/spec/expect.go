@@ -51,7 +51,7 @@ func statuses() []string {
 }
 
 // expect reads the expectations; n may be nil.
-func (r *reading) expect(n *yaml3.Node) Expect {
+func (r *suiteReader) expect(n *yaml3.Node) Expect {
 	var e Expect
 	if n == nil {
 		return e
@@ -97,29 +97,29 @@ func hint(word string, all []string) string {
 }
 
 // partOrFile reads a part, or the file that "@FILE" names.
-func (r *reading) partOrFile(n *yaml3.Node) *part {
-	here := reader{r.Reader, r.suite.File}
+func (r *suiteReader) partOrFile(n *yaml3.Node) *part {
+	here := partReader{r.Reader, r.suite.File}
 	name, ok := fileName(n)
 	if !ok {
 		return here.part(n)
 	}
-	t := r.tree(n, name)
+	t := r.dataFile(n, name)
 	if t == nil || t.root == nil {
 		return &part{file: r.suite.File, node: n}
 	}
 	if t.part == nil {
-		t.part = reader{t.reader, t.file}.part(t.root)
+		t.part = partReader{t.reader, t.file}.part(t.root)
 		t.err = t.reader.Err()
 	}
 	if t.err != nil {
 		r.named(n, t.err)
 	}
-	r.suite.trees[t.file] = t
+	r.suite.dataFiles[t.file] = t
 	return t.part
 }
 
 // problem reads an error: any part of it, or only its type.
-func (r *reading) problem(n *yaml3.Node) *part {
+func (r *suiteReader) problem(n *yaml3.Node) *part {
 	p := r.partOrFile(n)
 	if p.program != nil {
 		return p
@@ -140,7 +140,7 @@ func (r *reading) problem(n *yaml3.Node) *part {
 }
 
 // task checks that the workflow has a task.
-func (r *reading) task(n *yaml3.Node) {
+func (r *suiteReader) task(n *yaml3.Node) {
 	name := r.Text(n, "task")
 	if r.suite.Workflow == nil || name == "" {
 		return
@@ -159,7 +159,7 @@ func (r *reading) task(n *yaml3.Node) {
 	r.Errorf(n, "no task %q in %s, %s", name, r.suite.Workflow.File, hint(name, names))
 }
 
-func (r *reading) request(n *yaml3.Node) request {
+func (r *suiteReader) request(n *yaml3.Node) request {
 	q := request{node: n}
 	fields := mock.MatchFields(r.Reader, &q.match)
 	fields["times"] = func(n *yaml3.Node) { q.times, q.timesAt = counts(r.Reader, n, "times"), n }

@@ -18,7 +18,7 @@ type Loader struct {
 
 	read      func(file string) ([]byte, error)
 	documents map[string]*loaded
-	trees     map[string]*tree
+	dataFiles map[string]*dataFile
 }
 
 // loaded is a document, or its error.
@@ -27,8 +27,8 @@ type loaded struct {
 	err      error
 }
 
-// tree is a data file with the positions of its values.
-type tree struct {
+// dataFile is a data file with the positions of its values.
+type dataFile struct {
 	file   string
 	source []byte
 	reader *yaml.Reader
@@ -41,7 +41,7 @@ type tree struct {
 }
 
 // data returns the file as data, cached.
-func (t *tree) data() (any, error) {
+func (t *dataFile) data() (any, error) {
 	if t.value == nil {
 		t.value = new(any)
 		if t.root != nil {
@@ -53,7 +53,7 @@ func (t *tree) data() (any, error) {
 }
 
 // mocks returns the file as mocks, cached.
-func (t *tree) mocks() (*mock.Set, error) {
+func (t *dataFile) mocks() (*mock.Set, error) {
 	if t.mock == nil {
 		t.mock = mock.Read(t.reader, t.root)
 		t.err = t.reader.Err()
@@ -63,7 +63,7 @@ func (t *tree) mocks() (*mock.Set, error) {
 
 // NewLoader returns a Loader that reads files with read.
 func NewLoader(read func(file string) ([]byte, error)) *Loader {
-	return &Loader{read: read, documents: map[string]*loaded{}, trees: map[string]*tree{}}
+	return &Loader{read: read, documents: map[string]*loaded{}, dataFiles: map[string]*dataFile{}}
 }
 
 // Load reads a test file. Its error joins one *dsl.Mistakes for each file with mistakes.
@@ -73,13 +73,13 @@ func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 	if err != nil {
 		return nil, []string{file}, err
 	}
-	r := &reading{
+	r := &suiteReader{
 		Reader: yaml.NewReader(file, source), loader: l, folder: filepath.Dir(file), files: []string{file},
-		suite: &Suite{File: file, trees: map[string]*tree{}},
+		suite: &Suite{File: file, dataFiles: map[string]*dataFile{}},
 	}
 	if root := r.Root(); root != nil {
 		r.suite.root = root
-		r.suite.trees[file] = &tree{file: file, source: source, root: root}
+		r.suite.dataFiles[file] = &dataFile{file: file, source: source, root: root}
 		r.file(root)
 	} else if r.Err() == nil {
 		r.Errorf(&yaml3.Node{Line: 1, Column: 1}, "the file is empty: want workflow and tests")
@@ -114,13 +114,13 @@ func (l *Loader) document(file string) (*Document, error) {
 	return known.document, nil
 }
 
-// tree reads a data file, cached.
-func (l *Loader) tree(file string) *tree {
-	if known := l.trees[file]; known != nil {
+// dataFile reads a data file, cached.
+func (l *Loader) dataFile(file string) *dataFile {
+	if known := l.dataFiles[file]; known != nil {
 		return known
 	}
-	known := &tree{file: file}
-	l.trees[file] = known
+	known := &dataFile{file: file}
+	l.dataFiles[file] = known
 	if known.source, known.err = l.read(file); known.err != nil {
 		return known
 	}

@@ -32,14 +32,14 @@ type field struct {
 	*part
 }
 
-// reader reads parts of one file.
-type reader struct {
+// partReader reads parts of one file.
+type partReader struct {
 	*yaml.Reader
 	file string
 }
 
 // part reads an expected value.
-func (r reader) part(n *yaml3.Node) *part {
+func (r partReader) part(n *yaml3.Node) *part {
 	if n.Kind == yaml3.AliasNode {
 		n = n.Alias
 	}
@@ -57,7 +57,7 @@ func (r reader) part(n *yaml3.Node) *part {
 }
 
 // program returns the expression in a string; nil if the string is not an expression.
-func (r reader) program(n *yaml3.Node, v any) *expr.Program {
+func (r partReader) program(n *yaml3.Node, v any) *expr.Program {
 	text, ok := v.(string)
 	source, isOpen := strings.CutPrefix(strings.TrimSpace(text), "${")
 	source, isClosed := strings.CutSuffix(source, "}")

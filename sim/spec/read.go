@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// reading is the state of reading a test file.
-type reading struct {
+// suiteReader reads a test file and the files that it names.
+type suiteReader struct {
 	*yaml.Reader
 	loader *Loader
 	folder string
@@ -30,7 +30,7 @@ type reading struct {
 
 // file reads the whole file, starting with the settings for all cases, in whatever order
 // they are written.
-func (r *reading) file(root *yaml3.Node) {
+func (r *suiteReader) file(root *yaml3.Node) {
 	shared := settings{Case: Case{Seeds: []uint64{1}, Start: sim.Epoch(), suite: r.suite}}
 	var workflow, tests *yaml3.Node
 	fields := r.settings(&shared)
@@ -61,7 +61,7 @@ func (r *reading) file(root *yaml3.Node) {
 }
 
 // workflow reads the document: the named one, or else the one next to the test file.
-func (r *reading) workflow(root, n *yaml3.Node) {
+func (r *suiteReader) workflow(root, n *yaml3.Node) {
 	name, at := documentName(filepath.Base(r.suite.File)), root
 	if n != nil {
 		name, at = r.Text(n, "workflow"), n
@@ -85,7 +85,7 @@ func documentName(file string) string {
 func Suffixes() []string { return []string{".test.yaml", ".test.yml"} }
 
 // path returns the path of a file that the test file names.
-func (r *reading) path(name string) string {
+func (r *suiteReader) path(name string) string {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(r.folder, name)
 	}
@@ -93,7 +93,7 @@ func (r *reading) path(name string) string {
 	return name
 }
 
-func (r *reading) document(n *yaml3.Node, name string) *Document {
+func (r *suiteReader) document(n *yaml3.Node, name string) *Document {
 	if name == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (r *reading) document(n *yaml3.Node, name string) *Document {
 
 // named records a failure of a file that the test file names: its mistakes, or that it
 // cannot be read.
-func (r *reading) named(n *yaml3.Node, err error) {
+func (r *suiteReader) named(n *yaml3.Node, err error) {
 	if _, ok := errors.AsType[*yaml.Mistakes](err); ok {
 		if !slices.Contains(r.errs, err) {
 			r.errs = append(r.errs, err)
@@ -116,9 +116,9 @@ func (r *reading) named(n *yaml3.Node, err error) {
 	r.Errorf(n, "%v", err)
 }
 
-// tree reads a data file that the test file names; nil if it fails.
-func (r *reading) tree(n *yaml3.Node, name string) *tree {
-	t := r.loader.tree(r.path(name))
+// dataFile reads a data file that the test file names; nil if it fails.
+func (r *suiteReader) dataFile(n *yaml3.Node, name string) *dataFile {
+	t := r.loader.dataFile(r.path(name))
 	if t.err != nil {
 		r.named(n, t.err)
 		return nil
@@ -133,7 +133,7 @@ type settings struct {
 	hasEvents bool // true even for an empty list
 }
 
-func (r *reading) settings(s *settings) yaml.Fields {
+func (r *suiteReader) settings(s *settings) yaml.Fields {
 	return yaml.Fields{
 		"input":   func(n *yaml3.Node) { s.Input = canonical.Encode(r.dataOrFile(n)) },
 		"mocks":   func(n *yaml3.Node) { r.mocks(n, s) },
@@ -159,7 +159,7 @@ func (r *reading) settings(s *settings) yaml.Fields {
 }
 
 // dataOrFile reads data, or the file that "@FILE" names.
-func (r *reading) dataOrFile(n *yaml3.Node) any {
+func (r *suiteReader) dataOrFile(n *yaml3.Node) any {
 	name, ok := fileName(n)
 	if !ok {
 		return r.Data(n)
@@ -169,8 +169,8 @@ func (r *reading) dataOrFile(n *yaml3.Node) any {
 }
 
 // dataOf reads a file that the test file names; false if it fails.
-func (r *reading) dataOf(n *yaml3.Node, name string) (v any, ok bool) {
-	t := r.tree(n, name)
+func (r *suiteReader) dataOf(n *yaml3.Node, name string) (v any, ok bool) {
+	t := r.dataFile(n, name)
 	if t == nil {
 		return nil, false
 	}
@@ -193,13 +193,13 @@ func namedFile(n *yaml3.Node) (name string, ok bool) {
 }
 
 // mocks reads mocks, or the name of their file.
-func (r *reading) mocks(n *yaml3.Node, s *settings) {
+func (r *suiteReader) mocks(n *yaml3.Node, s *settings) {
 	name, ok := namedFile(n)
 	if !ok {
 		s.ownMocks, s.hasEvents = mock.Read(r.Reader, n), member(n, "events") != nil
 		return
 	}
-	t := r.tree(n, name)
+	t := r.dataFile(n, name)
 	if t == nil {
 		return
 	}
@@ -212,7 +212,7 @@ func (r *reading) mocks(n *yaml3.Node, s *settings) {
 
 // secrets reads secrets, or the name of their file. Those of a case are added to those of the
 // whole file.
-func (r *reading) secrets(n *yaml3.Node, s *settings) {
+func (r *suiteReader) secrets(n *yaml3.Node, s *settings) {
 	var v any
 	if name, ok := namedFile(n); !ok {
 		v = r.Data(n)
@@ -230,7 +230,7 @@ func (r *reading) secrets(n *yaml3.Node, s *settings) {
 	s.Secrets = all
 }
 
-func (r *reading) number(n *yaml3.Node, what string) uint64 {
+func (r *suiteReader) number(n *yaml3.Node, what string) uint64 {
 	v, err := strconv.ParseUint(n.Value, 10, 64)
 	if err != nil {
 		r.Errorf(n, "%s is %s, want an integer", what, yaml.Spelled(n))
@@ -244,7 +244,7 @@ const maxSeeds = 10_000
 var seedRange = regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`)
 
 // seeds reads a list of numbers, or a range such as 1:20.
-func (r *reading) seeds(n *yaml3.Node) []uint64 {
+func (r *suiteReader) seeds(n *yaml3.Node) []uint64 {
 	var out []uint64
 	if n.Kind == yaml3.SequenceNode {
 		r.Each("seeds", func(n *yaml3.Node) { out = append(out, r.number(n, "seed")) })(n)
@@ -262,7 +262,7 @@ func (r *reading) seeds(n *yaml3.Node) []uint64 {
 	return out
 }
 
-func (r *reading) testCase(n *yaml3.Node, shared settings) *Case {
+func (r *suiteReader) testCase(n *yaml3.Node, shared settings) *Case {
 	own := shared
 	own.ownMocks, own.hasEvents = nil, false
 	own.Name, own.node = "", n

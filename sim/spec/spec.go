@@ -19,8 +19,8 @@ type Suite struct {
 	With     []*Document // further workflows that it may run
 	Cases    []*Case
 
-	trees map[string]*tree // the files that contain expectations
-	root  *yaml3.Node
+	dataFiles map[string]*dataFile // the files that contain expectations
+	root      *yaml3.Node
 }
 
 // Document is a workflow document and its file.
@@ -77,7 +77,7 @@ func (s *Suite) place(ref string) Place {
 
 // Source returns the content of a file that places refer to; nil for other files.
 func (s *Suite) Source(file string) []byte {
-	if t := s.trees[file]; t != nil {
+	if t := s.dataFiles[file]; t != nil {
 		return t.source
 	}
 	for _, d := range append([]*Document{s.Workflow}, s.With...) {

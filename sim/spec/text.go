@@ -9,8 +9,8 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 )
 
-// text is the source of a YAML file with the positions of its nodes.
-type text struct {
+// sourceText is the source of a YAML file with the positions of its nodes.
+type sourceText struct {
 	source []byte
 	lines  []int                    // offset of each line
 	above  map[*yaml3.Node]position // position of each node
@@ -22,8 +22,8 @@ type position struct {
 	key    *yaml3.Node // nil: it is a list item or the root
 }
 
-func newText(source []byte, root *yaml3.Node) *text {
-	t := &text{source: source, lines: []int{0}, above: map[*yaml3.Node]position{}}
+func newSourceText(source []byte, root *yaml3.Node) *sourceText {
+	t := &sourceText{source: source, lines: []int{0}, above: map[*yaml3.Node]position{}}
 	for i, c := range source {
 		if c == '\n' {
 			t.lines = append(t.lines, i+1)
@@ -33,7 +33,7 @@ func newText(source []byte, root *yaml3.Node) *text {
 	return t
 }
 
-func (t *text) walk(n *yaml3.Node, at position) {
+func (t *sourceText) walk(n *yaml3.Node, at position) {
 	t.above[n] = at
 	inner := position{inFlow: at.inFlow || n.Style&yaml3.FlowStyle != 0}
 	for i, child := range n.Content {
@@ -46,7 +46,7 @@ func (t *text) walk(n *yaml3.Node, at position) {
 }
 
 // offset returns where a node begins. Columns count characters, not bytes.
-func (t *text) offset(n *yaml3.Node) int {
+func (t *sourceText) offset(n *yaml3.Node) int {
 	at := t.lines[min(n.Line-1, len(t.lines)-1)]
 	if n.Line == 1 && bytes.HasPrefix(t.source, []byte("\ufeff")) {
 		at += len("\ufeff")
@@ -63,7 +63,7 @@ func (t *text) offset(n *yaml3.Node) int {
 var errPlace = errors.New("the form of its YAML cannot be preserved")
 
 // extent returns where a node begins and ends.
-func (t *text) extent(n *yaml3.Node) (from, to int, err error) {
+func (t *sourceText) extent(n *yaml3.Node) (from, to int, err error) {
 	from = t.offset(n)
 	switch {
 	case n.Anchor != "" || n.Kind == yaml3.AliasNode || n.Style&yaml3.TaggedStyle != 0:
@@ -81,7 +81,7 @@ func (t *text) extent(n *yaml3.Node) (from, to int, err error) {
 }
 
 // flowEnd finds the bracket that closes the one at from.
-func (t *text) flowEnd(from int) (int, error) {
+func (t *sourceText) flowEnd(from int) (int, error) {
 	depth := 0
 	for i := from; i < len(t.source); {
 		switch t.source[i] {
@@ -101,7 +101,7 @@ func (t *text) flowEnd(from int) (int, error) {
 
 // after returns the offset after the byte at i, or after the whole quoted string or comment
 // that begins there.
-func (t *text) after(i, from int) (int, error) {
+func (t *sourceText) after(i, from int) (int, error) {
 	switch c := t.source[i]; {
 	case (c == '"' || c == '\'') && opensQuote(t.source[from:i]):
 		return t.quoteEnd(i)
@@ -120,7 +120,7 @@ func opensQuote(before []byte) bool {
 }
 
 // quoteEnd finds the end of the quoted string that begins at from.
-func (t *text) quoteEnd(from int) (int, error) {
+func (t *sourceText) quoteEnd(from int) (int, error) {
 	quote := t.source[from]
 	for i := from + 1; i < len(t.source); i++ {
 		switch c := t.source[i]; {
@@ -136,14 +136,14 @@ func (t *text) quoteEnd(from int) (int, error) {
 	return 0, errPlace
 }
 
-func (t *text) lineEnd(from int) int {
+func (t *sourceText) lineEnd(from int) int {
 	if i := bytes.IndexByte(t.source[from:], '\n'); i >= 0 {
 		return from + i
 	}
 	return len(t.source)
 }
 
-func (t *text) scalarEnd(n *yaml3.Node, from int) (int, error) {
+func (t *sourceText) scalarEnd(n *yaml3.Node, from int) (int, error) {
 	switch {
 	case n.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) != 0:
 		return t.quoteEnd(from)
@@ -160,7 +160,7 @@ func (t *text) scalarEnd(n *yaml3.Node, from int) (int, error) {
 
 // blockEnd finds the end of a block scalar after | or >: the last line that is indented
 // deeper than its key.
-func (t *text) blockEnd(n *yaml3.Node, from int) int {
+func (t *sourceText) blockEnd(n *yaml3.Node, from int) int {
 	deep := 0
 	if key := t.above[n].key; key != nil {
 		deep = key.Column - 1

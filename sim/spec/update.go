@@ -25,7 +25,7 @@ func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, erro
 	edits := map[string][]edit{}
 	for _, v := range verdicts {
 		if v.Case.Expect.node == nil {
-			edits[s.File] = append(edits[s.File], edit{op: insert, file: s.File, node: v.Case.node, key: "expect", value: v.whole()})
+			edits[s.File] = append(edits[s.File], edit{op: insert, file: s.File, node: v.Case.node, key: "expect", value: v.actualExpectations()})
 			continue
 		}
 		for _, d := range v.Differences {
@@ -47,8 +47,8 @@ func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, erro
 
 // apply applies the edits of one file.
 func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
-	source := s.trees[file].source
-	t := newText(source, s.trees[file].root)
+	source := s.dataFiles[file].source
+	t := newSourceText(source, s.dataFiles[file].root)
 	var splices []splice
 	for _, e := range edits {
 		one, err := t.splice(e, filepath.Ext(file) == ".json")
@@ -81,7 +81,7 @@ func within(one splice, others []splice) bool {
 	})
 }
 
-func (t *text) splice(e edit, isJSON bool) (splice, error) {
+func (t *sourceText) splice(e edit, isJSON bool) (splice, error) {
 	switch e.op {
 	case insert:
 		return t.insertion(e)
@@ -96,7 +96,7 @@ func (t *text) splice(e edit, isJSON bool) (splice, error) {
 }
 
 // member returns a key with its value.
-func (t *text) member(e edit, indent int, inFlow bool) string {
+func (t *sourceText) member(e edit, indent int, inFlow bool) string {
 	line := e.key + ": " + flow(e.value)
 	if inFlow || !isCollection(e.value) || len(line) <= flowWidth && e.key != "expect" {
 		return line
@@ -105,7 +105,7 @@ func (t *text) member(e edit, indent int, inFlow bool) string {
 }
 
 // insertion adds a member to a map: at the front, except for expect, which comes last.
-func (t *text) insertion(e edit) (splice, error) {
+func (t *sourceText) insertion(e edit) (splice, error) {
 	n := e.node
 	from, to, err := t.extent(n)
 	isFlow := n.Style&yaml3.FlowStyle != 0
@@ -130,7 +130,7 @@ func (t *text) insertion(e edit) (splice, error) {
 }
 
 // removal removes a member: in flow style with its comma, otherwise with its lines.
-func (t *text) removal(e edit) (splice, error) {
+func (t *sourceText) removal(e edit) (splice, error) {
 	from := t.offset(e.at)
 	_, to, err := t.extent(e.node)
 	if err != nil {
@@ -153,7 +153,7 @@ func (t *text) removal(e edit) (splice, error) {
 }
 
 // replacement writes a value in the style of the old one.
-func (t *text) replacement(e edit, isJSON bool) (splice, error) {
+func (t *sourceText) replacement(e edit, isJSON bool) (splice, error) {
 	n := e.node
 	from, to, err := t.extent(n)
 	if err != nil {
