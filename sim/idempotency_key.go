@@ -26,21 +26,21 @@ func (mon *monitor) ownKey(from call.Origin) bool {
 	if !known {
 		own = slices.ContainsFunc(mon.cfg.Definitions(), func(def *dsl.Definition) bool {
 			t := def.Task(from.Run.Ref)
-			return t != nil && SetsKey(t)
+			return t != nil && setsKey(t)
 		})
 		mon.ownKeys[from.Run.Ref] = own
 	}
 	return own
 }
 
-// SetsKey reports whether a task's calls set the Idempotency-Key header. It also reports
+// setsKey reports whether a task's calls set the Idempotency-Key header. It also reports
 // true if the headers are computed as a whole, since they may contain it.
-func SetsKey(t *dsl.Task) bool {
+func setsKey(t *dsl.Task) bool {
 	switch {
 	case t.Call == nil:
 		return false
 	case t.Call.Function != nil:
-		return SetsKey(t.Call.Function)
+		return setsKey(t.Call.Function)
 	case t.Call.HTTP != nil:
 		return names(t.Call.HTTP.Headers, idempotencyKey)
 	case t.Call.OpenAPI != nil:

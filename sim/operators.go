@@ -46,8 +46,8 @@ const (
 	Migrate     ActKind = "migrate"        // to a document with different source and the same meaning
 )
 
-// ActKinds returns all kinds.
-func ActKinds() []ActKind {
+// actKinds returns all kinds.
+func actKinds() []ActKind {
 	return []ActKind{Suspend, Resume, Cancel, Retry, Move, Fire, CancelTimer, Restore, Damage, Mend, Migrate}
 }
 
@@ -78,8 +78,8 @@ func (a *Act) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("read an operator action: %w", err)
 	}
 	after, err := time.ParseDuration(w.After)
-	if err != nil || after < 0 || !slices.Contains(ActKinds(), w.What) {
-		return fmt.Errorf("read an operator action: %q after %q, want one of %q after a duration such as 45s", w.What, w.After, ActKinds())
+	if err != nil || after < 0 || !slices.Contains(actKinds(), w.What) {
+		return fmt.Errorf("read an operator action: %q after %q, want one of %q after a duration such as 45s", w.What, w.After, actKinds())
 	}
 	*a = Act{w.What, w.Execution, after}
 	return nil

@@ -23,8 +23,8 @@ type inProcess interface {
 	// Execute executes a command and appends its reply.
 	Execute(args []string, replies []byte) ([]byte, error)
 	SetTime(now time.Time)
-	// Know makes compiled scripts available by their SHA1.
-	Know(scripts map[string]*lua.Script)
+	// Preload makes compiled scripts available by their SHA1, as if they were loaded already.
+	Preload(scripts map[string]*lua.Script)
 	// Open counts the entries of a stream that match: those that a group has not read, and those
 	// that a consumer of the group, or any if it is "", has read and not acknowledged.
 	Open(stream, group, consumer string, matches func(fields []string) bool) (unread, pending int)

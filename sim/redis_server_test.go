@@ -157,8 +157,8 @@ func (s *redisServer) SetTime(now time.Time) {
 	s.do(append([]string{"RPUSH", "test:clock"}, s.clock()...)...)
 }
 
-// Know makes scripts available.
-func (s *redisServer) Know(scripts map[string]*lua.Script) { s.known = scripts }
+// Preload makes scripts available.
+func (s *redisServer) Preload(scripts map[string]*lua.Script) { s.known = scripts }
 
 // Open counts entries.
 func (s *redisServer) Open(stream, group, consumer string, matches func([]string) bool) (unread, pending int) {

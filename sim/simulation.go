@@ -65,7 +65,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 		if err != nil {
 			return nil, err
 		}
-		sim.redis.Know(known)
+		sim.redis.Preload(known)
 	}
 	sim.calls = newCalls(&sim.scheduler, cfg.Transport)
 	sim.outward = sim.transport()
@@ -92,7 +92,7 @@ var engineScripts = sync.OnceValues(func() (map[string]*lua.Script, error) {
 			return nil, fmt.Errorf("load the scripts: %w", err)
 		}
 	}
-	return from.All(), client.Close()
+	return from.Loaded(), client.Close()
 })
 
 func (sim *simulation) close() {

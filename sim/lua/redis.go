@@ -135,12 +135,8 @@ func command(redis func([]string) resp.Reply, args []string) resp.Reply {
 
 // forbidden reports whether scripts are not allowed to send a command.
 func forbidden(name string) bool {
-	switch name[:min(1, len(name))] {
-	case "X", "H", "Z", "T", "x", "h", "z", "t": // most commands of scripts; only HELLO is forbidden
-		return strings.EqualFold(name, "HELLO")
-	}
 	switch strings.ToUpper(name) {
-	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "SCRIPT", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH",
+	case "HELLO", "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "SCRIPT", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH",
 		"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "MONITOR", "AUTH", "QUIT", "CLIENT",
 		"BLPOP", "BRPOP", "BLMOVE", "BZPOPMIN", "BZPOPMAX", "WAIT":
 		return true

@@ -16,22 +16,23 @@ type Scripts struct {
 	// tests of the simulator plant bugs with it.
 	Tamper func(source string) string
 
-	loaded map[string]*Script // by SHA1
-	known  map[string]*Script // further scripts; never changed
+	loaded    map[string]*Script // by SHA1
+	preloaded map[string]*Script // never changed
 }
 
-// Know makes compiled scripts available by their SHA1, without loading them. It keeps the map.
-func (s *Scripts) Know(scripts map[string]*Script) { s.known = scripts }
+// Preload makes compiled scripts available by their SHA1, as if they were loaded already. It keeps
+// the map.
+func (s *Scripts) Preload(scripts map[string]*Script) { s.preloaded = scripts }
 
-// All returns the loaded scripts by their SHA1.
-func (s *Scripts) All() map[string]*Script { return maps.Clone(s.loaded) }
+// Loaded returns the loaded scripts by their SHA1.
+func (s *Scripts) Loaded() map[string]*Script { return maps.Clone(s.loaded) }
 
 // Find returns a script by its SHA1; nil if it is not loaded.
 func (s *Scripts) Find(sha string) *Script {
 	if l := s.loaded[sha]; l != nil {
 		return l
 	}
-	return s.known[sha]
+	return s.preloaded[sha]
 }
 
 // Load compiles a script, unless it is loaded already. refused is the error that Redis replies.
@@ -106,7 +107,7 @@ func (s *Scripts) script(args []string) resp.Reply {
 		return resp.List(out...)
 	case verb == "flush" && len(args) <= 2:
 		clear(s.loaded)
-		s.known = nil
+		s.preloaded = nil
 		return resp.OK()
 	default:
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[0] + "'. Try SCRIPT HELP.")

@@ -82,8 +82,9 @@ func (s *Server) Close() {
 	s.workspace = nil
 }
 
-// Know makes compiled scripts available by their SHA1, without loading them. It keeps the map.
-func (s *Server) Know(scripts map[string]*lua.Script) { s.scripts.Know(scripts) }
+// Preload makes compiled scripts available by their SHA1, as if they were loaded already. It keeps
+// the map.
+func (s *Server) Preload(scripts map[string]*lua.Script) { s.scripts.Preload(scripts) }
 
 // Execute executes a command on the caller's goroutine and appends its reply. Only one goroutine
 // may call it at a time.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrProtocol means that a client sent something other than commands.
-var ErrProtocol = errors.New("not the redis protocol")
+// errProtocol means that a client sent something other than commands.
+var errProtocol = errors.New("not the redis protocol")
 
 // Reader parses commands and replies. The strings it returns are parts of Text, not copies.
 type Reader struct {
@@ -24,11 +24,11 @@ func (r *Reader) Command() ([]string, error) {
 		return nil, nil
 	}
 	if line == "" || line[0] != '*' {
-		return nil, ErrProtocol
+		return nil, errProtocol
 	}
 	count, err := strconv.Atoi(line[1:])
 	if err != nil || count < 0 {
-		return nil, ErrProtocol
+		return nil, errProtocol
 	}
 	args := make([]string, 0, min(count, len(r.Text)))
 	for range count {
@@ -49,7 +49,7 @@ func (r *Reader) Command() ([]string, error) {
 func (r *Reader) Reply() (Reply, error) {
 	line, ok := r.line()
 	if !ok || line == "" {
-		return Reply{}, ErrProtocol
+		return Reply{}, errProtocol
 	}
 	switch line[0] {
 	case '+':
@@ -60,7 +60,7 @@ func (r *Reader) Reply() (Reply, error) {
 	n, err := strconv.ParseInt(line[1:], 10, 64)
 	switch {
 	case err != nil:
-		return Reply{}, ErrProtocol
+		return Reply{}, errProtocol
 	case line[0] == ':':
 		return Reply{Kind: Integer, Int: n}, nil
 	case line[0] == '$' && n < 0:
@@ -72,7 +72,7 @@ func (r *Reader) Reply() (Reply, error) {
 	case line[0] == '*' && n <= int64(len(r.Text)):
 		return r.array(int(n))
 	default:
-		return Reply{}, ErrProtocol
+		return Reply{}, errProtocol
 	}
 }
 
@@ -95,11 +95,11 @@ func (r *Reader) bulk() (string, bool, error) {
 		return "", false, nil
 	}
 	if line == "" || line[0] != '$' {
-		return "", false, ErrProtocol
+		return "", false, errProtocol
 	}
 	size, err := strconv.Atoi(line[1:])
 	if err != nil || size < 0 {
-		return "", false, ErrProtocol
+		return "", false, errProtocol
 	}
 	if len(r.Text)-r.Pos < size+2 {
 		return "", false, nil
