@@ -28,8 +28,9 @@ const (
 	resultsTopic = "results" // the only trusted one
 )
 
-// bridging is a simulation of bridges: what was sent to each side, and what its reader received.
-type bridging struct {
+// bridges holds the broker of a simulation of bridges, and checks what was sent to each side against
+// what its reader received.
+type bridges struct {
 	exchange *broker.Exchange
 	keys     store.Keys
 	checker  *checker
@@ -61,10 +62,10 @@ func bridgeSetting(seed uint64) Setting {
 	}
 }
 
-// openBridging starts the broker.
-func (s *simulation) openBridging() {
+// openBridges starts the broker.
+func (s *simulation) openBridges() {
 	s.setting = bridgeSetting(s.plan.Seed)
-	b := &bridging{
+	b := &bridges{
 		exchange: broker.NewExchange(s.setting.Partitions, eventsTopic, inTopic, resultsTopic), checker: s.checker,
 		names: map[string]string{}, sent: map[string][]string{}, got: map[string][]string{},
 		put: map[string]message{}, taken: map[string]bool{}, last: map[string]int{},
@@ -73,7 +74,7 @@ func (s *simulation) openBridging() {
 		pending := s.redis.Do("XPENDING", b.keys.Stream(bridgeTenant), bridgeGroup)
 		return len(pending.List) == 0 || pending.List[0].Int == 0
 	}
-	s.bridging = b
+	s.bridges = b
 	s.redis.Added = func(key string, fields []string) { b.added(s, key, fields) }
 	s.redis.Do("XGROUP", "CREATE", b.keys.Stream(bridgeTenant), bridgeGroup, "0", "MKSTREAM")
 }
@@ -82,11 +83,11 @@ func (s *simulation) openBridging() {
 func (s *simulation) bridgeEvent(n int) {
 	name := fmt.Sprintf("event %d", n)
 	s.names[name] = name
-	s.at(sim.Epoch().Add(begin+s.span(name+" start", 20*time.Second)), func() { s.bridging.begin(s, name) })
+	s.at(sim.Epoch().Add(begin+s.span(name+" start", 20*time.Second)), func() { s.bridges.begin(s, name) })
 }
 
 // begin adds an event to the stream, or sends a message from outside.
-func (b *bridging) begin(s *simulation, name string) {
+func (b *bridges) begin(s *simulation, name string) {
 	n := s.chance(name, 0)
 	e := event.Event{ID: name, Source: "/sim", Type: "com.example.e", Execution: fmt.Sprintf("x-%d", n%3), Data: event.Encode(name)}
 	if n/3%2 == 0 {
@@ -125,8 +126,8 @@ func (b *bridging) begin(s *simulation, name string) {
 	}
 }
 
-// rests is how long an actor of a bridge rests between two steps.
-const rests = 300 * time.Millisecond
+// bridgeRest is how long an actor of a bridge bridgeRest between two steps.
+const bridgeRest = 300 * time.Millisecond
 
 // bootBridge starts a process that is a bridge.
 func (s *simulation) bootBridge(p *process) {
@@ -134,7 +135,7 @@ func (s *simulation) bootBridge(p *process) {
 	tenants := delivery.NewTenantSet(bridgeTenant)
 	tenants.Fix()
 	rdb := wire.NewClient(s.client, &memories)
-	client := &bridgeClient{s.bridging.exchange.Client(), s}
+	client := &bridgeClient{s.bridges.exchange.Client(), s}
 	opts := bridge.Options{
 		Process: p.name(), Tenants: tenants, Lease: g.Lease, Group: bridgeGroup, Batch: g.Batch, Sink: client, Source: client,
 		Topic: "flunq.{tenant}.events", Mode: cloudevents.Mode{Prefix: cloudevents.KafkaPrefix}, Emitted: true,
@@ -155,7 +156,7 @@ func (s *simulation) bootBridge(p *process) {
 			s.loop(a, func(ctx context.Context) (time.Duration, error) {
 				a.idle = true
 				_, err := one.step(ctx)
-				return rests, err
+				return bridgeRest, err
 			})
 		})
 	}
@@ -175,11 +176,11 @@ func (c *bridgeClient) Publish(ctx context.Context, messages []cloudevents.Messa
 	for i := range messages {
 		m := &messages[i]
 		entry := m.Header(cloudevents.EntryHeader)
-		done := c.s.enter("publish "+entry, c.s.bridging.names[entry])
+		done := c.s.enter("publish "+entry, c.s.bridges.names[entry])
 		errs[i] = c.s.call(toKafka, "produce", func() error {
 			err := c.Client.Publish(ctx, messages[i:i+1])[0]
 			if err == nil {
-				c.s.bridging.published(c.s, m)
+				c.s.bridges.published(c.s, m)
 			}
 			return err
 		})
@@ -203,7 +204,7 @@ func (c *bridgeClient) Fetch(ctx context.Context, topics []string, after func(st
 }
 
 // published shows a message to the reader.
-func (b *bridging) published(s *simulation, m *cloudevents.Message) {
+func (b *bridges) published(s *simulation, m *cloudevents.Message) {
 	key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
 	known := b.got[key]
 	s.log("the reader of "+eventsTopic, "receives "+entry, b.names[entry])
@@ -220,7 +221,7 @@ func (b *bridging) published(s *simulation, m *cloudevents.Message) {
 }
 
 // added checks an entry that is added to a stream of the tenant.
-func (b *bridging) added(s *simulation, key string, fields []string) {
+func (b *bridges) added(s *simulation, key string, fields []string) {
 	value := func(name string) string { return sim.Field(fields, name) }
 	dead := key == b.keys.DeadLetters(bridgeTenant)
 	place := value(cloudevents.OriginAttribute)
@@ -254,7 +255,7 @@ func (b *bridging) added(s *simulation, key string, fields []string) {
 }
 
 // open returns how many events and messages are not delivered yet.
-func (b *bridging) open() int {
+func (b *bridges) open() int {
 	n := len(b.put) - len(b.taken)
 	for key, want := range b.sent {
 		n += max(len(want)-len(b.got[key]), 0)
@@ -266,7 +267,7 @@ func (b *bridging) open() int {
 }
 
 // finish checks what is left at the end.
-func (b *bridging) finish(s *simulation) {
+func (b *bridges) finish(s *simulation) {
 	for _, key := range slices.Sorted(maps.Keys(b.sent)) {
 		for _, entry := range b.sent[key][min(len(b.got[key]), len(b.sent[key])):] {
 			b.checker.report("every event is published", b.names[entry], "%s of %s was not", entry, key)

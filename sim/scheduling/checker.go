@@ -35,14 +35,14 @@ type observed struct {
 	put        bool     // another program put a request on the schedule topic
 }
 
-// placing is the kind of a request to schedule an event.
-const placing schedule.ChangeKind = "schedule"
+// scheduleKind is the kind of a request to schedule an event.
+const scheduleKind schedule.ChangeKind = "schedule"
 
 // operation is a request for an event as its client sees it. It may take effect between from and to.
 type operation struct {
 	id      string // of the event
 	kind    schedule.ChangeKind
-	content schedule.Content // of placing
+	content schedule.Content // of a scheduleKind
 	replace bool
 	due     time.Time // of a Move
 
@@ -118,11 +118,11 @@ func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 	a.to, a.code = chk.tick(), out.Code
 	e := chk.event(id)
 	switch {
-	case a.kind == placing && out.Code == schedule.Success:
+	case a.kind == scheduleKind && out.Code == schedule.Success:
 		chk.checkConflict(id, e, a)
-	case a.kind == placing && out.Code != schedule.Success:
+	case a.kind == scheduleKind && out.Code != schedule.Success:
 		for _, b := range e.operations {
-			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
+			if b.kind == scheduleKind && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
 				chk.report("repeating a request succeeds", id, "it was acknowledged, but when repeated it got %s", answerText(out))
 				return
 			}
@@ -138,7 +138,7 @@ func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 	}
 	if out.Code == schedule.NotFound {
 		for _, b := range e.operations {
-			if b.kind == placing && b.done() && b.to < a.from {
+			if b.kind == scheduleKind && b.done() && b.to < a.from {
 				chk.report("an acknowledged event is found", id, "%s got NOT_FOUND", a.kind)
 				return
 			}
@@ -149,7 +149,7 @@ func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 // checkConflict checks that no other content was acknowledged.
 func (chk *checker) checkConflict(id string, e *observed, a *operation) {
 	for _, b := range e.operations {
-		if b == a || b.kind != placing || !b.done() || b.content.Equal(a.content) {
+		if b == a || b.kind != scheduleKind || !b.done() || b.content.Equal(a.content) {
 			continue
 		}
 		changed := slices.ContainsFunc(e.operations, func(c *operation) bool { return c.open() && (c.replace || c.kind == schedule.Move) })
@@ -163,7 +163,7 @@ func (chk *checker) checkConflict(id string, e *observed, a *operation) {
 // replaced reports whether a later request replaced the content of a for certain, before a tick.
 func (e *observed) replaced(a *operation, before int) bool {
 	return slices.ContainsFunc(e.operations, func(b *operation) bool {
-		return b.kind == placing && b.replace && b.done() && b.from > a.to && b.to < before && !b.content.Equal(a.content)
+		return b.kind == scheduleKind && b.replace && b.done() && b.from > a.to && b.to < before && !b.content.Equal(a.content)
 	})
 }
 
@@ -193,7 +193,7 @@ func (e *observed) replayed(from, to int) bool {
 func (chk *checker) put(id string, content schedule.Content) {
 	e := chk.event(id)
 	e.put = true
-	e.operations = append(e.operations, &operation{kind: placing, content: content, from: chk.tick(), to: math.MaxInt})
+	e.operations = append(e.operations, &operation{kind: scheduleKind, content: content, from: chk.tick(), to: math.MaxInt})
 }
 
 // fault records what a fault explains.
@@ -271,7 +271,7 @@ func (chk *checker) checkContent(s *simulation, id string, e *observed, got sche
 	var content, due bool
 	for _, a := range e.operations {
 		switch {
-		case a.kind == placing && a.open() && !e.replaced(a, tick):
+		case a.kind == scheduleKind && a.open() && !e.replaced(a, tick):
 			content = content || sameContent(id, a.content, got)
 			if !e.moved(a, tick) && a.content.Due.Equal(got.Due) {
 				due = true
@@ -325,7 +325,7 @@ func (chk *checker) finish(s *simulation) {
 
 // checkEnd checks how an event has ended.
 func (chk *checker) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
-	acknowledged := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == placing && a.done() })
+	acknowledged := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == scheduleKind && a.done() })
 	cancelled := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.done() })
 	n := len(e.receipts)
 	switch {

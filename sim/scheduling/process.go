@@ -34,7 +34,7 @@ func (p *process) name() string { return fmt.Sprintf("process %d.%d", p.index, p
 
 // boot starts a process.
 func (s *simulation) boot(p *process) {
-	if s.bridging != nil {
+	if s.bridges != nil {
 		s.bootBridge(p)
 		return
 	}

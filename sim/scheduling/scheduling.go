@@ -100,8 +100,8 @@ func Try(ctx context.Context, plan Plan, mistake Mistake) (*Trial, error) {
 	if err := s.run(); err != nil {
 		return nil, err
 	}
-	if s.bridging != nil {
-		s.bridging.finish(s)
+	if s.bridges != nil {
+		s.bridges.finish(s)
 	} else {
 		s.checker.finish(s)
 	}
@@ -155,8 +155,8 @@ func (s *simulation) quiet() bool {
 
 // open returns how many things are left to do, in the index, the table and the feed.
 func (s *simulation) open() int {
-	if s.bridging != nil {
-		return s.bridging.open()
+	if s.bridges != nil {
+		return s.bridges.open()
 	}
 	return len(s.leftovers())
 }

@@ -29,7 +29,7 @@ type simulation struct {
 	table   *table.Table // nil: Redis keeps the records
 	broker  *broker.Broker
 
-	bridging *bridging // nil: the scheduler runs
+	bridges *bridges // nil: the scheduler runs
 
 	processes []*process
 	actors    []*actor // of live processes, and of requests under way
@@ -69,7 +69,7 @@ func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation 
 	s.client.AddHook(memory.Hook{Send: s.performed, Before: func(redis.Cmder) error { return nil }, Answer: s.redis.Answer})
 	begin := s.scheduleEvent
 	if plan.Bridge {
-		s.openBridging()
+		s.openBridges()
 		begin = s.bridgeEvent
 	} else {
 		if s.setting.Table {

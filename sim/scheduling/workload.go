@@ -117,7 +117,7 @@ func (s *simulation) scheduleEvent(n int) {
 		case together:
 			s.join(group, id, content)
 		default:
-			s.send(s.scheduling(name, false, []string{id}, []schedule.Content{content}))
+			s.send(s.scheduleRequest(name, false, []string{id}, []schedule.Content{content}))
 		}
 	})
 	for i := range draw("requests", 4) {
@@ -141,7 +141,7 @@ func (s *simulation) join(name, id string, content schedule.Content) {
 	if g == nil {
 		g = &group{}
 		s.groups[name] = g
-		s.at(s.now, func() { s.send(s.scheduling(name, false, g.ids, g.contents)) })
+		s.at(s.now, func() { s.send(s.scheduleRequest(name, false, g.ids, g.contents)) })
 	}
 	g.ids, g.contents = append(g.ids, id), append(g.contents, content)
 }
@@ -177,30 +177,30 @@ func (s *simulation) furtherRequest(name, id string, content schedule.Content, s
 	var r *request
 	switch draw("kind", 7) {
 	case 0:
-		r = s.scheduling(name, false, []string{id}, []schedule.Content{content})
+		r = s.scheduleRequest(name, false, []string{id}, []schedule.Content{content})
 	case 1:
-		r = s.scheduling(name, false, []string{id}, []schedule.Content{other})
+		r = s.scheduleRequest(name, false, []string{id}, []schedule.Content{other})
 	case 2:
-		r = s.scheduling(name, true, []string{id}, []schedule.Content{other})
+		r = s.scheduleRequest(name, true, []string{id}, []schedule.Content{other})
 	case 3, 4:
-		r = s.changing(name, id, schedule.Change{Kind: schedule.Cancel})
+		r = s.changeRequest(name, id, schedule.Change{Kind: schedule.Cancel})
 	case 5:
 		due := at.Add(s.setting.MinDelay + 5*time.Second + s.span(name+" move", 30*time.Second))
-		r = s.changing(name, id, schedule.Change{Kind: schedule.Move, Due: due})
+		r = s.changeRequest(name, id, schedule.Change{Kind: schedule.Move, Due: due})
 	case 6:
 		at = later(at, s.setting.troubleEnds()).Add(s.span(name+" replay", 30*time.Second))
-		r = s.changing(name, id, schedule.Change{Kind: schedule.Replay})
+		r = s.changeRequest(name, id, schedule.Change{Kind: schedule.Replay})
 	}
 	s.at(at, func() { s.send(r) })
 }
 
-// scheduling returns a request to schedule some events.
-func (s *simulation) scheduling(name string, replace bool, ids []string, contents []schedule.Content) *request {
+// scheduleRequest returns a request to schedule some events.
+func (s *simulation) scheduleRequest(name string, replace bool, ids []string, contents []schedule.Content) *request {
 	requests := make([]scheduler.Request, len(ids))
 	r := &request{name: name, text: "schedule"}
 	for i, id := range ids {
 		requests[i] = scheduler.Request{ID: strings.ToUpper(id), Content: contents[i], Replace: replace}
-		r.operations = append(r.operations, &operation{id: id, kind: placing, content: contents[i], replace: replace})
+		r.operations = append(r.operations, &operation{id: id, kind: scheduleKind, content: contents[i], replace: replace})
 		r.text += " for " + clock(contents[i].Due) + " on topic " + contents[i].Topic
 	}
 	if replace {
@@ -223,8 +223,8 @@ func (s *simulation) put(name, id string, content schedule.Content) {
 	s.broker.Put(schedule.Message{Topic: scheduleTopic, Key: []byte(name), Value: value})
 }
 
-// changing returns a request to change an event.
-func (s *simulation) changing(name, id string, change schedule.Change) *request {
+// changeRequest returns a request to change an event.
+func (s *simulation) changeRequest(name, id string, change schedule.Change) *request {
 	r := &request{name: name, text: string(change.Kind), operations: []*operation{{id: id, kind: change.Kind, due: change.Due}}}
 	if change.Kind == schedule.Move {
 		r.text += " to " + clock(change.Due)
