@@ -53,6 +53,25 @@ func (chk *checker) inspect(ctx context.Context, id string) (End, error) {
 	return end, nil
 }
 
+const ruleKept = "the stored state follows from the history"
+
+// checkTimes checks the times of an execution against its history.
+func (chk *checker) checkTimes(x store.Execution, history []event.Event) {
+	if len(history) == 0 {
+		return
+	}
+	if first := history[0].Time; !x.CreatedAt.Equal(first) {
+		chk.report(ruleKept, x.ID, "it was created at %v, but its history begins at %v", x.CreatedAt, first)
+	}
+	last := history[len(history)-1].Time
+	switch ended := decide.Status(x.Status).Ended(); {
+	case ended && !x.EndedAt.Equal(last):
+		chk.report(ruleKept, x.ID, "it ended at %v, but its history at %v", x.EndedAt, last)
+	case !ended && !x.EndedAt.IsZero():
+		chk.report(ruleKept, x.ID, "it has not ended, but its end time is %v", x.EndedAt)
+	}
+}
+
 // checkHistory checks a history against the decisions of package decide.
 func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history []event.Event) {
 	chk.checkTimerTimes(x.ID, history)
@@ -80,6 +99,41 @@ func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history
 		chk.report(ruleKept, x.ID, "its error is %s, but its history says %v", x.Error, state.Error)
 	default:
 		chk.checkWaiting(ctx, x.ID, env, state)
+	}
+}
+
+// checkTimerTimes checks that timers fire neither early, unless an operator fired them, nor
+// later than the faults explain.
+func (chk *checker) checkTimerTimes(id string, history []event.Event) {
+	slack, set := chk.slack(), map[string]time.Time{}
+	for _, e := range history {
+		var t event.Fired
+		if e.Type != event.TimerFired && e.Type != event.TimerScheduled || decide.DecodeData(e, &t) != nil {
+			continue
+		}
+		key := t.TaskID + " " + string(t.Kind) + " " + t.Key
+		if e.Type == event.TimerScheduled {
+			set[key] = e.Time
+			continue
+		}
+		due := t.Due() // an operator may have moved it
+		if t.By == "" && e.Time.Before(due) {
+			chk.report("no timer is early", id, "%s fired at %v, was due at %v", t.TaskID, e.Time, due)
+		}
+		if dueAndSet := later(due, set[key]); e.Time.Sub(dueAndSet) > slack {
+			chk.report("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, dueAndSet, slack)
+		}
+	}
+}
+
+// checkDefinitionTenant checks that the definition of an execution belongs to its own tenant.
+func (chk *checker) checkDefinitionTenant(ctx context.Context, x store.Execution) {
+	if len(chk.cfg.foreignDefinitions) == 0 || len(chk.tenants) == 1 {
+		return
+	}
+	key := chk.keys.Definition(chk.tenantOf(x.ID), x.Workflow)
+	if there, err := chk.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
+		chk.report(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
 	}
 }
 
@@ -116,64 +170,121 @@ func (chk *checker) rebuild(env *decide.Env, id string, history []event.Event) (
 	}
 }
 
-const ruleKept = "the stored state follows from the history"
-
-// checkTimes checks the times of an execution against its history.
-func (chk *checker) checkTimes(x store.Execution, history []event.Event) {
-	if len(history) == 0 {
+// checkWaiting checks that what an execution that has not ended waits for exists: its timers, and
+// its entries in the lists of listeners for the types that its open tasks listen for.
+func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env, state *decide.State) {
+	if state.Status.Ended() {
 		return
 	}
-	if first := history[0].Time; !x.CreatedAt.Equal(first) {
-		chk.report(ruleKept, x.ID, "it was created at %v, but its history begins at %v", x.CreatedAt, first)
+	missing, _ := chk.missingTimers(ctx, state.Needs(env).Timers) // it was just read, so it can be read
+	for _, t := range missing {
+		chk.report("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 	}
-	last := history[len(history)-1].Time
-	switch ended := decide.Status(x.Status).Ended(); {
-	case ended && !x.EndedAt.Equal(last):
-		chk.report(ruleKept, x.ID, "it ended at %v, but its history at %v", x.EndedAt, last)
-	case !ended && !x.EndedAt.IsZero():
-		chk.report(ruleKept, x.ID, "it has not ended, but its end time is %v", x.EndedAt)
+	for _, n := range state.Open() {
+		if n.Listen == nil || n.Listen.Stopped {
+			continue
+		}
+		to := n.Task().Listen.To
+		filters := to.Filters
+		if to.UntilEvent != nil {
+			filters = slices.Concat(filters, to.UntilEvent.Filters)
+		}
+		for _, typ := range invariant.EventTypes(filters...) {
+			if !chk.listensFor(ctx, id, typ) && !chk.listensFor(ctx, id, "*") {
+				chk.report("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
+			}
+		}
 	}
 }
 
-// openList is the list of running executions; there is one more list for each final
-// status.
-const openList = "open"
+// allEnded reports whether all executions that were started have ended. A waiting execution
+// may still need what is left in Redis, and whether it may wait depends on other runs.
+func (chk *checker) allEnded(ends []End) bool {
+	return !slices.ContainsFunc(ends, func(end End) bool {
+		return slices.Contains(chk.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
+	})
+}
 
-func executionIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
-
-const ruleListed = "every execution is listed by its status"
-
-// checkIndexes checks the lists of executions: each execution is in exactly one list, the one
-// of its status, ordered by creation time.
-func (chk *checker) checkIndexes(t *Trial) {
-	places := map[string]string{}
+// checkLeftovers checks that no timers and no unhandled events are left once all executions
+// have ended.
+func (chk *checker) checkLeftovers(ctx context.Context) error {
+	open := int64(0)
 	for _, tenant := range chk.tenants {
-		for _, list := range executionIndexes() {
-			chk.memory.Ranked(chk.keys.Executions(tenant, list), func(id string, score float64) {
-				id = chk.label(tenant, id)
-				if chk.tenantOf(id) != tenant {
-					chk.report(ruleTenants, id, "it is listed under tenant %s", tenant)
-				}
-				if end := t.End(id); end == nil {
-					chk.report(ruleListed, id, "it is listed as %s, but does not exist", list)
-				} else if h := end.History; len(h) > 0 && int64(score) != h[0].Time.UnixMilli() {
-					chk.report(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(score)).UTC(), h[0].Time)
-				}
-				if other := places[id]; other != "" {
-					chk.report(ruleListed, id, "it is listed as both %s and %s", other, list)
-				}
-				places[id] = list
-			})
+		counts, err := chk.engine.Store.Counts(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		open += counts.Open
+	}
+	if open > 0 {
+		chk.report("every execution ends", "", "%d have not", open)
+		return nil // an execution that has not ended may wait for something
+	}
+	if n := len(chk.timerMembers()); n > 0 {
+		chk.report("no timer is left", "", "%d are", n)
+	}
+	if chk.endsEarly() {
+		chk.checkUnhandled()
+		return nil
+	}
+	for _, key := range chk.streams {
+		for _, g := range chk.memory.Groups(key) {
+			if g.Pending > 0 || g.Unread > 0 {
+				chk.report("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
+			}
 		}
 	}
+	return nil
+}
+
+// checkUnhandled reports events that concern a service and that it has not read or
+// acknowledged.
+func (chk *checker) checkUnhandled() {
+	for _, s := range chk.services {
+		if s.consumerGroup.handles == nil {
+			continue
+		}
+		if unread, pending := chk.open(s.consumerGroup, s.consumer); unread+pending > 0 {
+			chk.report("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
+		}
+	}
+}
+
+// checkLeftoverListeners checks that no list of listeners is left once all executions have
+// ended.
+func (chk *checker) checkLeftoverListeners() {
+	for _, tenant := range chk.tenants {
+		for _, key := range chk.memory.Keys(chk.keys.Listeners(tenant, "")) {
+			chk.report("no listener is left once all executions have ended", "", "%s is left", key)
+		}
+	}
+}
+
+// checkLeftoverKeys checks that no unknown keys and no timers are left, and that ended executions keep no
+// working data.
+func (chk *checker) checkLeftoverKeys(t *Trial) {
+	for _, key := range chk.memory.Keys("") {
+		if !chk.documented(key, t) {
+			chk.report("no key is left over", "", "%s belongs to no execution", key)
+		}
+	}
+	const order = 40 // digits, and a blank before the timer
+	for _, tenant := range chk.tenants {
+		chk.memory.Fields(chk.keys.TimerKeys(tenant), func(identity, timer string) {
+			if len(timer) > order+1 {
+				chk.report("no timer is left", "", "the timer of %s is still registered", identity)
+			}
+		})
+	}
 	for _, end := range t.Ends {
-		want := openList
-		if end.Status.Ended() {
-			want = string(end.Status)
+		if !end.Status.Ended() {
+			continue
 		}
-		if end.Status != "" && end.Status != Removed && places[end.ID] != want {
-			chk.report(ruleListed, end.ID, "it is %s, but listed as %q", end.Status, places[end.ID])
-		}
+		chk.memory.Fields(chk.keyOf(end.ID), func(name, _ string) {
+			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
+				chk.report("an ended execution keeps no working data", end.ID, "field %s is left", name)
+			}
+		})
 	}
 }
 
@@ -197,31 +308,15 @@ func (chk *checker) documented(key string, t *Trial) bool {
 	return strings.HasPrefix(key, "flunq:timers:") || key == chk.keys.Tenants()
 }
 
-// checkKeys checks that no unknown keys and no timers are left, and that ended executions keep no
-// working data.
-func (chk *checker) checkKeys(t *Trial) {
-	for _, key := range chk.memory.Keys("") {
-		if !chk.documented(key, t) {
-			chk.report("no key is left over", "", "%s belongs to no execution", key)
-		}
+// checkRepeatedCalls checks that without faults no call reaches its service twice.
+func (chk *checker) checkRepeatedCalls() {
+	if len(chk.injected) > 0 || chk.cfg.Scripted.CrashURL != "" || chk.cfg.Poison > 0 {
+		return
 	}
-	const order = 40 // digits, and a blank before the timer
-	for _, tenant := range chk.tenants {
-		chk.memory.Fields(chk.keys.TimerKeys(tenant), func(identity, timer string) {
-			if len(timer) > order+1 {
-				chk.report("no timer is left", "", "the timer of %s is still registered", identity)
-			}
-		})
-	}
-	for _, end := range t.Ends {
-		if !end.Status.Ended() {
-			continue
+	for d, n := range chk.actions {
+		if n > 1 {
+			chk.report("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
 		}
-		chk.memory.Fields(chk.keyOf(end.ID), func(name, _ string) {
-			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
-				chk.report("an ended execution keeps no working data", end.ID, "field %s is left", name)
-			}
-		})
 	}
 }
 
@@ -291,33 +386,6 @@ func abandoned(history []event.Event, task, child string, childHistory []event.E
 	return false
 }
 
-// checkWaiting checks that what an execution that has not ended waits for exists: its timers, and
-// its entries in the lists of listeners for the types that its open tasks listen for.
-func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env, state *decide.State) {
-	if state.Status.Ended() {
-		return
-	}
-	missing, _ := chk.missingTimers(ctx, state.Needs(env).Timers) // it was just read, so it can be read
-	for _, t := range missing {
-		chk.report("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
-	}
-	for _, n := range state.Open() {
-		if n.Listen == nil || n.Listen.Stopped {
-			continue
-		}
-		to := n.Task().Listen.To
-		filters := to.Filters
-		if to.UntilEvent != nil {
-			filters = slices.Concat(filters, to.UntilEvent.Filters)
-		}
-		for _, typ := range invariant.EventTypes(filters...) {
-			if !chk.listensFor(ctx, id, typ) && !chk.listensFor(ctx, id, "*") {
-				chk.report("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
-			}
-		}
-	}
-}
-
 // checkReceived checks that events from outside reached an execution that listened for their
 // type the whole time.
 func (chk *checker) checkReceived(end End) {
@@ -367,106 +435,71 @@ func (l *listenSpan) awaited(typ string, at time.Time, slack time.Duration) bool
 	return accepts
 }
 
-// checkTimerTimes checks that timers fire neither early, unless an operator fired them, nor
-// later than the faults explain.
-func (chk *checker) checkTimerTimes(id string, history []event.Event) {
-	slack, set := chk.slack(), map[string]time.Time{}
-	for _, e := range history {
-		var t event.Fired
-		if e.Type != event.TimerFired && e.Type != event.TimerScheduled || decide.DecodeData(e, &t) != nil {
-			continue
-		}
-		key := t.TaskID + " " + string(t.Kind) + " " + t.Key
-		if e.Type == event.TimerScheduled {
-			set[key] = e.Time
-			continue
-		}
-		due := t.Due() // an operator may have moved it
-		if t.By == "" && e.Time.Before(due) {
-			chk.report("no timer is early", id, "%s fired at %v, was due at %v", t.TaskID, e.Time, due)
-		}
-		if dueAndSet := later(due, set[key]); e.Time.Sub(dueAndSet) > slack {
-			chk.report("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, dueAndSet, slack)
-		}
-	}
-}
+// openList is the list of running executions; there is one more list for each final
+// status.
+const openList = "open"
 
-// checkRepeatedCalls checks that without faults no call reaches its service twice.
-func (chk *checker) checkRepeatedCalls() {
-	if len(chk.injected) > 0 || chk.cfg.Scripted.CrashURL != "" || chk.cfg.Poison > 0 {
-		return
-	}
-	for d, n := range chk.actions {
-		if n > 1 {
-			chk.report("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
-		}
-	}
-}
+func executionIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
 
-// checkLeftoverKeys checks that no list of listeners is left once all executions have
-// ended.
-func (chk *checker) checkLeftoverKeys() {
+const ruleListed = "every execution is listed by its status"
+
+// checkIndexes checks the lists of executions: each execution is in exactly one list, the one
+// of its status, ordered by creation time.
+func (chk *checker) checkIndexes(t *Trial) {
+	places := map[string]string{}
 	for _, tenant := range chk.tenants {
-		for _, key := range chk.memory.Keys(chk.keys.Listeners(tenant, "")) {
-			chk.report("no listener is left once all executions have ended", "", "%s is left", key)
+		for _, list := range executionIndexes() {
+			chk.memory.Ranked(chk.keys.Executions(tenant, list), func(id string, score float64) {
+				id = chk.label(tenant, id)
+				if chk.tenantOf(id) != tenant {
+					chk.report(ruleTenants, id, "it is listed under tenant %s", tenant)
+				}
+				if end := t.End(id); end == nil {
+					chk.report(ruleListed, id, "it is listed as %s, but does not exist", list)
+				} else if h := end.History; len(h) > 0 && int64(score) != h[0].Time.UnixMilli() {
+					chk.report(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(score)).UTC(), h[0].Time)
+				}
+				if other := places[id]; other != "" {
+					chk.report(ruleListed, id, "it is listed as both %s and %s", other, list)
+				}
+				places[id] = list
+			})
+		}
+	}
+	for _, end := range t.Ends {
+		want := openList
+		if end.Status.Ended() {
+			want = string(end.Status)
+		}
+		if end.Status != "" && end.Status != Removed && places[end.ID] != want {
+			chk.report(ruleListed, end.ID, "it is %s, but listed as %q", end.Status, places[end.ID])
 		}
 	}
 }
 
-// allEnded reports whether all executions that were started have ended. A waiting execution
-// may still need what is left in Redis, and whether it may wait depends on other runs.
-func (chk *checker) allEnded(ends []End) bool {
-	return !slices.ContainsFunc(ends, func(end End) bool {
-		return slices.Contains(chk.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
-	})
+// checkActs checks that each operator change is in a history.
+func (chk *checker) checkActs(ends []End) {
+	left := slices.Clone(chk.operators.changed)
+	for _, end := range ends {
+		for _, e := range end.History {
+			if e.Source != timers.OperatorSource {
+				continue
+			}
+			is := changed{end.ID, e.Type, e.Task}
+			if i := slices.Index(left, is); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+		if end.Status == Removed {
+			left = slices.DeleteFunc(left, func(c changed) bool { return c.execution == end.ID })
+		}
+	}
+	for _, c := range left {
+		chk.report("every operator action is in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
+	}
 }
 
 const ruleDeadLetter = "no message becomes a dead letter without a reason"
-
-// checkLeftovers checks that no timers and no unhandled events are left once all executions
-// have ended.
-func (chk *checker) checkLeftovers(ctx context.Context) error {
-	open := int64(0)
-	for _, tenant := range chk.tenants {
-		counts, err := chk.engine.Store.Counts(ctx, tenant)
-		if err != nil {
-			return err
-		}
-		open += counts.Open
-	}
-	if open > 0 {
-		chk.report("every execution ends", "", "%d have not", open)
-		return nil // an execution that has not ended may wait for something
-	}
-	if n := len(chk.timerMembers()); n > 0 {
-		chk.report("no timer is left", "", "%d are", n)
-	}
-	if chk.endsEarly() {
-		chk.checkUnhandled()
-		return nil
-	}
-	for _, key := range chk.streams {
-		for _, g := range chk.memory.Groups(key) {
-			if g.Pending > 0 || g.Unread > 0 {
-				chk.report("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
-			}
-		}
-	}
-	return nil
-}
-
-// checkUnhandled reports events that concern a service and that it has not read or
-// acknowledged.
-func (chk *checker) checkUnhandled() {
-	for _, s := range chk.services {
-		if s.consumerGroup.handles == nil {
-			continue
-		}
-		if unread, pending := chk.open(s.consumerGroup, s.consumer); unread+pending > 0 {
-			chk.report("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
-		}
-	}
-}
 
 // checkDeadLetters reports dead letters. Temporary faults do not justify any.
 func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial) error {
@@ -527,37 +560,4 @@ func problem(text json.RawMessage) *event.Problem {
 	var p *event.Problem
 	_ = json.Unmarshal(text, &p) // anything else is not an error
 	return p
-}
-
-// checkActs checks that each operator change is in a history.
-func (chk *checker) checkActs(ends []End) {
-	left := slices.Clone(chk.operators.changed)
-	for _, end := range ends {
-		for _, e := range end.History {
-			if e.Source != timers.OperatorSource {
-				continue
-			}
-			is := changed{end.ID, e.Type, e.Task}
-			if i := slices.Index(left, is); i >= 0 {
-				left = slices.Delete(left, i, i+1)
-			}
-		}
-		if end.Status == Removed {
-			left = slices.DeleteFunc(left, func(c changed) bool { return c.execution == end.ID })
-		}
-	}
-	for _, c := range left {
-		chk.report("every operator action is in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
-	}
-}
-
-// checkDefinitionTenant checks that the definition of an execution belongs to its own tenant.
-func (chk *checker) checkDefinitionTenant(ctx context.Context, x store.Execution) {
-	if len(chk.cfg.foreignDefinitions) == 0 || len(chk.tenants) == 1 {
-		return
-	}
-	key := chk.keys.Definition(chk.tenantOf(x.ID), x.Workflow)
-	if there, err := chk.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
-		chk.report(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
-	}
 }

@@ -43,8 +43,9 @@ type eventKey struct{ execution, id string }
 // it was replaced, no event is published twice, and every end is published.
 func (chk *checker) checkPublished(t *Trial) {
 	p := streamCheck{
-		report: chk.report, slack: chk.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &chk.poison, reopened: chk.operators.reopened, unsure: map[string]bool{},
-		twice: chk.duplicated(),
+		report: chk.report, slack: chk.slack(), twice: chk.duplicated(), poison: &chk.poison, reopened: chk.operators.reopened,
+		seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{},
+		last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, unsure: map[string]bool{},
 	}
 	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() {

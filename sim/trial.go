@@ -154,10 +154,10 @@ func (sim *simulation) runToEnd(ctx context.Context) (stop Stop) {
 func (sim *simulation) check(ctx context.Context, t *Trial) error {
 	sim.current, sim.cfg.Plan = nil, nil // no more faults
 	ctx = context.WithoutCancel(ctx)
-	c := &checker{&sim.monitor}
+	chk := &checker{&sim.monitor}
 	var err error
 	for _, id := range sim.executions(ctx) {
-		end, err := c.inspect(ctx, id)
+		end, err := chk.inspect(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -167,16 +167,16 @@ func (sim *simulation) check(ctx context.Context, t *Trial) error {
 	if len(sim.ids) > 1 {
 		t.Shared = sim.kept("")
 	}
-	if t.Stop == "" && c.allEnded(t.Ends) {
-		err = c.checkLeftovers(ctx)
-		c.checkLeftoverKeys()
-		c.checkKeys(t)
+	if t.Stop == "" && chk.allEnded(t.Ends) {
+		err = chk.checkLeftovers(ctx)
+		chk.checkLeftoverListeners()
+		chk.checkLeftoverKeys(t)
 	}
-	c.checkRepeatedCalls()
-	c.checkPublished(t)
-	c.checkIndexes(t)
-	c.checkActs(t.Ends)
-	return errors.Join(err, c.checkDeadLetters(ctx, t))
+	chk.checkRepeatedCalls()
+	chk.checkPublished(t)
+	chk.checkIndexes(t)
+	chk.checkActs(t.Ends)
+	return errors.Join(err, chk.checkDeadLetters(ctx, t))
 }
 
 // DeadLetter reports whether the violation is a dead letter that no fault justifies.

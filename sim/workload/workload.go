@@ -64,8 +64,8 @@ func (a act) move(ctx context.Context, o sim.Operator) error {
 	return nil
 }
 
-// replays replays each dead letter twice, like two operators at the same time.
-func (a act) replays(ctx context.Context, o sim.Operator) error {
+// replay replays each dead letter twice, like two operators at the same time.
+func (a act) replay(ctx context.Context, o sim.Operator) error {
 	deadLetters, _, err := stream.New(o.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: "default", Range: store.Range{Count: 10}})
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (w workload) config() sim.Config {
 			continue
 		}
 		if a.Replay {
-			cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Do: a.replays})
+			cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Do: a.replay})
 			continue
 		}
 		cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Event: event.Event{
