@@ -82,7 +82,7 @@ func (r reader) markRead(id streamID) {
 	case r.entriesRead != unknown && !r.hasTombstonesFrom(id):
 		r.entriesRead++
 	case r.entriesAdded > 0:
-		r.entriesRead = r.distance(id)
+		r.entriesRead = r.entriesUpTo(id)
 	}
 	r.lastDelivered = id
 }

@@ -6,14 +6,15 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// hasTombstonesFrom reports whether an entry at or after id was deleted.
+// hasTombstonesFrom reports whether XDEL has deleted an entry at or after id, which Redis calls a
+// tombstone: then counting does not tell what a group has read.
 func (st *stream) hasTombstonesFrom(id streamID) bool {
 	return len(st.entries) > 0 && st.maxDeletedID != (streamID{}) && !st.maxDeletedID.less(id)
 }
 
-// distance returns how many entries were added up to id; unknown if that cannot be
-// determined.
-func (st *stream) distance(id streamID) int64 {
+// entriesUpTo returns how many entries were ever added up to id, which is the entries-read of a group
+// that has read up to there; unknown where Redis cannot tell either.
+func (st *stream) entriesUpTo(id streamID) int64 {
 	switch {
 	case st.entriesAdded == 0:
 		return 0
@@ -40,7 +41,7 @@ func counted(n int64) resp.Reply {
 	return resp.Reply{Kind: resp.Integer, Int: n}
 }
 
-// lag returns how many entries a group has not read; nil if it is unknown.
+// lag returns the lag of XINFO GROUPS: how many entries a group has not read; nil if it is unknown.
 func (st *stream) lag(g *group) resp.Reply {
 	switch {
 	case st.entriesAdded == 0:
@@ -48,7 +49,7 @@ func (st *stream) lag(g *group) resp.Reply {
 	case g.entriesRead != unknown && !st.hasTombstonesFrom(g.lastDelivered):
 		return resp.Int(int(st.entriesAdded - g.entriesRead))
 	}
-	if n := st.distance(g.lastDelivered); n != unknown {
+	if n := st.entriesUpTo(g.lastDelivered); n != unknown {
 		return resp.Int(int(st.entriesAdded - n))
 	}
 	return resp.Reply{}
