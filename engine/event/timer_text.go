@@ -7,8 +7,8 @@ import (
 )
 
 // Timers are the one kind of data with code of its own beside encoding/json, with the same result.
-// In 'flunq bench', it saves a timer service 4 of 12 µs for each timer that it fires, and 5 of 18 µs
-// for each one that it sets.
+// With it, timer services fire 1.4 times as many overdue timers a second (81,000 instead of 57,000)
+// and set 1.25 times as many: 'flunq bench --only register,fire', means of three runs by turns.
 
 // TimerText returns the same JSON as Encode.
 func TimerText(t *Timer) string {
