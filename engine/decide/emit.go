@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,7 +56,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 		return nil, nil
 	}
 	wrong := func(name string, err error) error {
-		return event.NewProblem(event.Expression, fmt.Sprintf("the attribute %s of the event is %s: %v", name, canonical.Text(envelope[name]), err))
+		return event.NewProblem(event.Expression, fmt.Sprintf("the attribute %s of the event: %v", name, err))
 	}
 	text := func(name string) string {
 		if envelope[name] == nil {
@@ -106,7 +105,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	case at != nil:
 		instant, err := time.Parse(time.RFC3339Nano, text(event.InputAtAttribute))
 		if err != nil {
-			return nil, wrong(event.InputAtAttribute, errors.New("want a time such as 2026-01-31T08:00:00Z"))
+			return nil, wrong(event.InputAtAttribute, fmt.Errorf("%q, want a time such as 2026-01-31T08:00:00Z", text(event.InputAtAttribute)))
 		}
 		due = instant.UTC()
 	}
