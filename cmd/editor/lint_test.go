@@ -119,6 +119,8 @@ func TestNoFindings(t *testing.T) {
 		"timeout: {after: P1D}\ndo: [{a: " + listen + "}]",
 		"do: [{a: {do: [{b: " + listen + "}], timeout: {after: P1D}}}]",
 		"do: [{a: {fork: {compete: true, branches: [{b: " + listen + "}, {c: {wait: P1D}}]}}}]",
+		"do: [{a: {try: [{b: " + listen + "}], catch: {retry: {limit: {attempt: {count: 2, duration: P1D}}}}}}]",
+		"do: [{a: {try: [{b: " + listen + "}], catch: {retry: {limit: {duration: P1D}}}}}]",
 		"do: [{a: {emit: {event: {with: {type: x, flunqafter: P1D}}}}}, {b: " + listen + "}]",
 		"do: [{a: {listen: {to: {any: [], until: '${ false }'}}}}]",
 		"use: {timeouts: {t: {after: P1D}}}\ndo: [{a: {listen: {to: {one: {with: {type: x}}}}, timeout: t}}]",

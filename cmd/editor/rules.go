@@ -107,17 +107,13 @@ func (l *linter) task(ref string, t *dsl.Task) {
 // bounded reports whether a task ends eventually, by a timeout, because another branch wins, or by
 // an event that the workflow itself sends later; or is obviously not meant to end.
 func (l *linter) bounded(ref string, t *dsl.Task) bool {
-	if l.def.Timeout != nil || strings.HasPrefix(ref, "/use/") {
+	if strings.HasPrefix(ref, "/use/") || l.def.Timed(ref) || l.def.Competes(ref) {
 		return true // the timeout of a function is where it is called
 	}
 	if t.Listen != nil && t.Listen.To.Until != nil && t.Listen.To.Until.Source() == "false" {
 		return true // meant to listen forever
 	}
 	for above, other := range l.def.Tasks() {
-		if (ref == above || strings.HasPrefix(ref, above+"/")) &&
-			(other.Timeout != nil || other.Fork != nil && other.Fork.Compete && len(other.Fork.Branches) > 1) {
-			return true
-		}
 		if other.Kind == dsl.Emit {
 			_, event := l.node(above + "/emit/event/with")
 			if event.Get("flunqafter") != nil && t.Listen != nil && l.hears(ref, event.Get("type").Text()) {

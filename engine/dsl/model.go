@@ -3,6 +3,7 @@ package dsl
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/schema"
@@ -62,6 +63,35 @@ func (d *Definition) Tasks() iter.Seq2[string, *Task] {
 
 // Size returns the number of tasks in the document.
 func (d *Definition) Size() int { return len(d.refs) }
+
+// Timed reports whether a timeout ends the task at ref: its own, that of its function, of a task or
+// of the attempts of a try around it, or that of the workflow.
+func (d *Definition) Timed(ref string) bool {
+	if t := d.tasks[ref]; d.Timeout != nil || t.Timeout != nil ||
+		t.Kind == Call && t.Call.Function != nil && t.Call.Function.Timeout != nil {
+		return true
+	}
+	for above, t := range d.Tasks() {
+		if t.Timeout != nil && strings.HasPrefix(ref, above+"/") {
+			return true
+		}
+		if t.Kind == Try && t.Try.Catch.Retry.Timed() && strings.HasPrefix(ref, above+"/try/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Competes reports whether another branch of a fork around the task at ref may end first, and so
+// cancel the task.
+func (d *Definition) Competes(ref string) bool {
+	for above, t := range d.Tasks() {
+		if t.Kind == Fork && t.Fork.Compete && len(t.Fork.Branches) > 1 && strings.HasPrefix(ref, above+"/") {
+			return true
+		}
+	}
+	return false
+}
 
 // Document identifies a workflow.
 type Document struct {
@@ -329,4 +359,9 @@ type RetryPolicy struct {
 	AttemptDuration      *expr.Value // timeout of one attempt
 	Duration             *expr.Value // timeout of all attempts together
 	JitterFrom, JitterTo *expr.Value
+}
+
+// Timed reports whether a timeout ends an attempt, or all of them together. A nil policy has none.
+func (r *RetryPolicy) Timed() bool {
+	return r != nil && (r.AttemptDuration != nil || r.Duration != nil)
 }

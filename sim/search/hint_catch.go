@@ -24,7 +24,7 @@ func (h *hints) catchHint(t *dsl.Task) []Hint {
 // possibleErrors are the errors that can occur inside some tasks.
 type possibleErrors struct {
 	calls    bool            // calls or child workflows
-	timeouts bool            // some task has a timeout
+	timeouts bool            // some task, or an attempt at all of them, has a timeout
 	computed bool            // a raised error has a computed type
 	raised   map[string]bool // raised types, in their short form if possible
 	any      bool            // some task can fail at all
@@ -33,7 +33,7 @@ type possibleErrors struct {
 // add adds the errors of tasks and of the tasks inside them.
 func (p *possibleErrors) add(tasks dsl.TaskList) {
 	for _, t := range tasks {
-		p.timeouts = p.timeouts || t.Timeout != nil
+		p.timeouts = p.timeouts || t.Timeout != nil || t.Kind == dsl.Try && t.Try.Catch.Retry.Timed()
 		switch t.Kind {
 		case dsl.Call, dsl.Run:
 			p.calls = true
@@ -63,7 +63,8 @@ func (p *possibleErrors) raise(e *dsl.ErrorTemplate) {
 // neverCaught explains why the catch of a task catches nothing; "" if it may catch
 // something.
 func neverCaught(t *dsl.Task) string {
-	x := possibleErrors{raised: map[string]bool{}}
+	retry := t.Try.Catch.Retry
+	x := possibleErrors{raised: map[string]bool{}, timeouts: retry != nil && retry.AttemptDuration != nil}
 	x.add(t.Try.Try)
 	with := t.Try.Catch.With
 	name, typed := with["type"].(string)

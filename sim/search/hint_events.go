@@ -68,8 +68,8 @@ func (h *hints) earlyHints() []Hint {
 func (h *hints) endlessHints() []Hint {
 	var calls, listens []string
 	for _, def := range h.Config.Definitions() {
-		for _, t := range def.Tasks() {
-			if t.Kind != dsl.Call && t.Kind != dsl.Listen || timed(def, t) {
+		for ref, t := range def.Tasks() {
+			if t.Kind != dsl.Call && (t.Kind != dsl.Listen || def.Competes(ref)) || def.Timed(ref) {
 				continue
 			}
 			at := fmt.Sprintf("%s (line %d)", t.Name, t.Pos.Line)
@@ -105,17 +105,4 @@ func these(n int, noun string) string {
 		return "this " + noun
 	}
 	return "these " + history.Plural(n, noun)
-}
-
-// timed reports whether a task, an enclosing one, or the workflow has a timeout.
-func timed(def *dsl.Definition, t *dsl.Task) bool {
-	if def.Timeout != nil || t.Timeout != nil || t.Kind == dsl.Call && t.Call.Function != nil && t.Call.Function.Timeout != nil {
-		return true
-	}
-	for ref, o := range def.Tasks() {
-		if o.Timeout != nil && strings.HasPrefix(t.Ref, ref+"/") {
-			return true
-		}
-	}
-	return false
 }

@@ -34,6 +34,7 @@ do:
   - fine: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {errors: {with: {type: `+base+`communication, status: 200}}}}
   - late: {try: [{one: {set: {n: 1}}}], catch: {errors: {with: {type: `+base+`timeout}}}}
   - works: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {errors: {with: {type: `+base+`communication, status: 503}}}}
+  - slow: {try: [{rest: {wait: P1D}}], catch: {errors: {with: {type: `+base+`timeout}}, retry: {limit: {attempt: {count: 1, duration: PT1M}}}, do: [{two: {set: {n: 2}}}]}}
   - raised: {try: [{bad: {raise: {error: {type: https://me.example/bad, status: 400}}}}], catch: {errors: {with: {type: https://me.example/bad}}}}
 `, `http: [{respond: {body: {}}}]`, search.Search{})
 	got := hintsOf(r, "catch")
@@ -93,5 +94,28 @@ do:
 `, `events: [{after: PT5S, type: a, source: /x, data: a}, {after: PT5S, type: b, source: /x, data: b}]`, search.Search{})
 	if len(r.Findings) != 1 || r.Findings[0].Class != search.Race || len(r.Outcomes) != 2 {
 		t.Errorf("findings %+v, outcomes %+v", r.Findings, r.Outcomes)
+	}
+}
+
+// A timeout of a call or a listen task may be that of the attempts of a try, and the branch of a
+// competing fork needs none to listen.
+func TestSearchAttemptTimeouts(t *testing.T) {
+	t.Parallel()
+	r := look(t, `
+do:
+  - again:
+      try:
+        - ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}
+        - hear: {listen: {to: {one: {with: {type: a}}}}}
+      catch:
+        retry: {limit: {attempt: {count: 1, duration: PT1M}}}
+        do: [{late: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+  - first: {fork: {compete: true, branches: [{listens: {listen: {to: {one: {with: {type: a}}}}}}, {waits: {wait: P1D}}]}}
+`, `http: [{respond: {body: {}}}]`, search.Search{})
+	if got := hintsOf(r, "listen"); len(got) > 0 {
+		t.Errorf("hints %v, want none: each listen task ends", got)
+	}
+	if got := hintsOf(r, "call")[""]; !strings.Contains(got, "no timeout ends this call: late (line ") {
+		t.Errorf("hint %q, want one about late only", got)
 	}
 }
