@@ -60,8 +60,6 @@ func ofVersion(v store.Server) finding {
 	number, err := strconv.Atoi(major)
 	part, wrong := strconv.Atoi(minor)
 	switch {
-	case v.Mode == "sentinel":
-		f.State, f.Remedy = isBad, "this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER/DB"
 	case err != nil || wrong != nil:
 		f.State = isUnknown
 	case number < 6 || number == 6 && part < 2:

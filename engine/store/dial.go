@@ -31,7 +31,7 @@ func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	if err := check(ctx, rdb); err != nil {
 		// The error of the check says more than that of closing.
 		_ = rdb.Close()
-		if errors.Is(err, errClusterNode) || errors.Is(err, errNoCluster) {
+		if errors.Is(err, errClusterNode) || errors.Is(err, errNoCluster) || errors.Is(err, errSentinel) {
 			return nil, fmt.Errorf("redis address %s: %w", Redacted(address), err)
 		}
 		return nil, fmt.Errorf("%w at %s: %w%s", ErrUnreachable, Redacted(address), err, aboutAddress(address, err))
@@ -57,10 +57,11 @@ func aboutAddress(address string, err error) string {
 var (
 	errClusterNode = errors.New("this Redis is a node of a Redis Cluster: write redis-cluster://host:port,host:port, or with TLS rediss-cluster://…, with some of its nodes")
 	errNoCluster   = errors.New("this Redis is not part of a Redis Cluster: write redis://host:port")
+	errSentinel    = errors.New("this is a Sentinel, which holds no data: write redis-sentinel://host:26379/MASTER")
 )
 
-// check returns an error if Redis does not answer, or is a cluster node although the client is not a
-// cluster client, or vice versa.
+// check returns an error if Redis does not answer, is a Sentinel, or is a cluster node although the
+// client is not a cluster client, or vice versa.
 func check(ctx context.Context, rdb wire.Redis) error {
 	if wire.Clustered(rdb) {
 		err := wire.AnyMaster(ctx, rdb, func(ctx context.Context, master wire.Redis) error { return master.ClusterInfo(ctx).Err() })
@@ -70,12 +71,14 @@ func check(ctx context.Context, rdb wire.Redis) error {
 		return err
 	}
 	pipe := rdb.Pipeline()
-	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "cluster")
+	ping, cluster, sentinel := pipe.Ping(ctx), pipe.Info(ctx, "cluster"), pipe.Info(ctx, "sentinel")
 	_, err := pipe.Exec(ctx)
 	switch {
-	case strings.Contains(info.Val(), "cluster_enabled:1"):
+	case strings.Contains(cluster.Val(), "cluster_enabled:1"):
 		return errClusterNode
-	case ping.Err() == nil && info.Err() != nil:
+	case strings.Contains(sentinel.Val(), "sentinel_masters:"):
+		return errSentinel
+	case ping.Err() == nil && (cluster.Err() != nil || sentinel.Err() != nil):
 		return nil //nolint:nilerr // not every user may ask for this information
 	default:
 		return err

@@ -230,7 +230,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 		case v.Mode == "cluster" && !s.Clustered():
 			return errClusterNode
 		case v.Mode == "sentinel":
-			return errors.New("this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER")
+			return errSentinel
 		case !v.Evicts():
 			return nil
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alicebob/miniredis/v2/server"
+
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 )
@@ -148,6 +150,26 @@ func TestDialUnknownMaster(t *testing.T) {
 	}()
 	_, err = store.Dial(t.Context(), "redis-sentinel://"+sentinel.Addr().String()+"/main")
 	if !errors.Is(err, store.ErrUnreachable) || !strings.HasSuffix(err.Error(), "; a sentinel answers, but monitors no master with the name in the address") {
+		t.Error(err)
+	}
+}
+
+// The address of a Sentinel is no address of a Redis.
+func TestDialSentinel(t *testing.T) {
+	t.Parallel()
+	sentinel, err := server.NewServer("127.0.0.1:0")
+	must(t, err)
+	defer sentinel.Close()
+	must(t, sentinel.Register("PING", func(c *server.Peer, _ string, _ []string) { c.WriteInline("PONG") }))
+	must(t, sentinel.Register("INFO", func(c *server.Peer, _ string, args []string) {
+		if args[0] == "sentinel" {
+			c.WriteBulk("# Sentinel\r\nsentinel_masters:1\r\n")
+		} else {
+			c.WriteBulk("")
+		}
+	}))
+	_, err = store.Dial(t.Context(), "redis://"+sentinel.Addr().String())
+	if err == nil || !strings.HasSuffix(err.Error(), ": this is a Sentinel, which holds no data: write redis-sentinel://host:26379/MASTER") {
 		t.Error(err)
 	}
 }
