@@ -202,7 +202,13 @@ func (h *change) preview(ctx context.Context, c *client, ids []string) error {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 		would := changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: row.Due}
-		if row.Status != h.from {
+		switch {
+		case row.Status == h.from:
+		case row.Status == schedule.Cancelled && h.verb == "cancel":
+			if h.consent.Dry {
+				h.sh.Hint("%s: the event was cancelled before", row.ID)
+			}
+		default:
 			would.Error = "the event is " + string(row.Status)
 			wrong = append(wrong, fmt.Errorf("%s: %s", id, would.Error))
 		}
