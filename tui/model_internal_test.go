@@ -51,6 +51,14 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// A count of one has its noun in the singular.
+func TestOneDeadLetter(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	s.overview.Counts = Counts{Timers: 1, Dead: 1, Scheduled: 1}
+	playing(t, s, 120, 24, Options{}).has("1 timer ").has("1 dead letter ").has("1 scheduled event")
+}
+
 // Enter alone does not confirm an action that cannot be undone, and it is carried out with force.
 func TestDanger(t *testing.T) {
 	t.Parallel()

@@ -58,13 +58,13 @@ type counted struct {
 func (s *overviewScreen) counts(a canvas.Area, l canvas.Look) int {
 	c := s.overview.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
-	timers := "timers"
+	timers := history.Plural(c.Timers, "timer")
 	if c.Shared {
-		timers = "timers of all tenants"
+		timers += " of all tenants"
 	}
-	second := []counted{{Waiting, c.Timers, timers}, {Overdue, c.Overdue, "overdue"}, {Dead, c.Dead, "dead letters"}}
+	second := []counted{{Waiting, c.Timers, timers}, {Overdue, c.Overdue, "overdue"}, {Dead, c.Dead, history.Plural(c.Dead, "dead letter")}}
 	if c.Scheduled > 0 {
-		second = append(second, counted{Waiting, c.Scheduled, "scheduled events"})
+		second = append(second, counted{Waiting, c.Scheduled, history.Plural(c.Scheduled, "scheduled event")})
 	}
 	x := drawCounts(a, l, 0, 0, first)
 	if x+countsWidth(second) <= a.W {
