@@ -30,6 +30,9 @@ func TestMasterDown(t *testing.T) {
 			up = append(up, tenant)
 		}
 	}
+	if out, _, _ := flunq(t, nil, "doctor", "--redis-url", url); strings.Count(out, ": 0 tenants") != 3 {
+		t.Errorf("doctor says of a cluster without tenants:\n%s", out)
+	}
 	down.Kill()
 	if _, stderr, code := flunq(t, nil, "timers", "ls", "--redis-url", url); code != 6 {
 		t.Errorf("timers ls: code %d, want 6: %s", code, stderr)

@@ -119,13 +119,18 @@ func ofClocks(c store.Cluster, within time.Duration) finding {
 	return f
 }
 
-// placement reports how many of the tenants each master has.
+// placement reports how many of all registered tenants each master has.
 func (d *doctor) placement(ctx context.Context) {
 	counts := map[string]int{}
 	for _, m := range d.masters {
 		counts[m.Address] = 0
 	}
-	for _, tenant := range d.tenants {
+	tenants, err := d.remote.Store.Tenants(ctx)
+	if err != nil {
+		d.unchecked("placement", "", err)
+		return
+	}
+	for _, tenant := range tenants {
 		at, err := d.remote.Store.AddressOf(ctx, tenant)
 		if err != nil {
 			d.unchecked("placement", tenant, err)
