@@ -60,7 +60,7 @@ func (h *hints) retryProduct(t *dsl.Task) string {
 	}
 	for _, inside := range tasksIn(t.Try.Try) {
 		inner := retryOf(inside)
-		if inner == nil || inner.AttemptCount == 0 {
+		if inner == nil || inner.AttemptCount == 0 || !fails(&inside.Try.Catch) {
 			continue
 		}
 		a, b := r.AttemptCount+1, inner.AttemptCount+1
@@ -70,6 +70,17 @@ func (h *hints) retryProduct(t *dsl.Task) string {
 		}
 	}
 	return ""
+}
+
+// fails reports whether a try may fail with what it caught: after the last retry nothing handles the
+// error, or what handles it may fail for the same reason.
+func fails(c *dsl.Catch) bool {
+	if c.Do == nil {
+		return c.Then == ""
+	}
+	x := possibleErrors{raised: map[string]bool{}}
+	x.add(c.Do)
+	return x.calls || x.computed || len(x.raised) > 0
 }
 
 // tasksIn returns tasks and all tasks inside them.

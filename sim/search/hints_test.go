@@ -85,6 +85,26 @@ do:
 	}
 }
 
+// The attempts of nested retries multiply only if the inner try can fail with what it caught.
+func TestSearchNestedRetries(t *testing.T) {
+	t.Parallel()
+	const retry = "retry: {delay: PT1S, limit: {attempt: {count: 4}}}"
+	const call = `[{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]`
+	r := look(t, `
+do:
+  - plain: {try: [{a: {try: `+call+`, catch: {`+retry+`}}}], catch: {`+retry+`}}
+  - handled: {try: [{b: {try: `+call+`, catch: {`+retry+`, do: [{no: {set: {n: 1}}}]}}}], catch: {`+retry+`}}
+  - left: {try: [{c: {try: `+call+`, catch: {`+retry+`, then: exit}}}], catch: {`+retry+`}}
+  - raised: {try: [{d: {try: `+call+`, catch: {`+retry+`, do: [{bad: {raise: {error: {type: https://me.example/bad, status: 400}}}}]}}}], catch: {`+retry+`}}
+`, `http: [{respond: {body: {}}}]`, search.Search{})
+	got := hintsOf(r, "advice")
+	for name, want := range map[string]bool{"plain": true, "handled": false, "left": false, "raised": true} {
+		if strings.Contains(got[name], "5 × 5 = 25 times") != want {
+			t.Errorf("%s: %q, want the product: %t", name, got[name], want)
+		}
+	}
+}
+
 // Simultaneous events arrive in any order.
 func TestSearchEvents(t *testing.T) {
 	t.Parallel()
