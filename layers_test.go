@@ -45,7 +45,7 @@ var arrows = map[string][]string{
 	"engine/schema":          {},
 	"engine/yaml":            {"engine/spelling", "engine/excerpt"},
 	"engine/dsl":             {"engine/yaml", "engine/expr", "engine/schema", "engine/spelling", "engine/excerpt"},
-	"engine/decide":          {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/schema", "engine/excerpt"},
+	"engine/decide":          {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/history", "engine/schema", "engine/excerpt"},
 	"engine/excerpt":         {},
 	"engine/history":         {"engine/event", "engine/excerpt"},
 	"engine/queue":           {},

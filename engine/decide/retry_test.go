@@ -66,6 +66,19 @@ do:
 	}
 }
 
+// What a task in a loop awaits is said of its iteration.
+func TestLoopAwaits(t *testing.T) {
+	t.Parallel()
+	x := begun(t, `
+document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
+do:
+  - each: {for: {in: "${ [1, 2] }"}, do: [{hear: {listen: {to: {one: {with: {type: a}}}}}}]}
+`)
+	if got := x.state.Awaits(nil); !slices.Equal(got, []string{"/do/0/each/do/0/hear[0] listens for a"}) {
+		t.Errorf("awaits %q", got)
+	}
+}
+
 // running is an execution in the middle of a test.
 type running struct {
 	*testing.T

@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 )
 
 // Status is the phase of an execution, named as in the specification.
@@ -194,13 +195,13 @@ func (s *State) Awaits(requests map[string]string) []string {
 	for _, n := range s.Open() {
 		switch {
 		case n.Listen != nil && !n.Listen.Stopped:
-			out = append(out, n.id+" listens for "+wanted(n.task.Listen.To))
+			out = append(out, history.Task(n.id)+" listens for "+wanted(n.task.Listen.To))
 		case n.Child != "":
-			out = append(out, n.id+" runs execution "+n.Child)
+			out = append(out, history.Task(n.id)+" runs execution "+n.Child)
 		case n.requested():
-			out = append(out, n.id+" "+cmp.Or(requests[n.id], "has no result yet"))
+			out = append(out, history.Task(n.id)+" "+cmp.Or(requests[n.id], "has no result yet"))
 		case len(n.Timers) == 0 && n.requestable():
-			out = append(out, n.id+" is being performed")
+			out = append(out, history.Task(n.id)+" is being performed")
 		}
 	}
 	return out

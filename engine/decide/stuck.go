@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // Needs is what must exist for an execution to continue.
@@ -135,7 +136,7 @@ func (f *stuckFinder) at(n *Node) []string {
 	}
 	var own []string
 	if why := f.waits(n); why != "" {
-		own = append(own, n.id+" "+why)
+		own = append(own, history.Task(n.id)+" "+why)
 	}
 	return append(own, f.inside(n)...)
 }
