@@ -124,7 +124,7 @@ func (c *clockCommand) print(move dev.Move) {
 	const most = 20
 	shown := move.Timers[:min(most, len(move.Timers))]
 	for _, t := range shown {
-		who := t.Execution + " " + t.TaskID
+		who := strings.TrimSpace(t.Execution + " " + history.Task(t.TaskID)) // an input, or a timeout of the workflow, has no task
 		fmt.Fprintf(c.sh.Out, "%s  %s of %s\n", cli.Moment(t.Due()), cli.Printable(string(t.Kind)), cli.Printable(who))
 	}
 	if more := move.Fired - len(shown); more > 0 {
