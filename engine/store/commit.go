@@ -321,10 +321,10 @@ func (c *Commit) written(e *event.Event, from int) int {
 
 // list returns all keys and arguments.
 func (b *commitBatch) list() []any {
-	h := b.where
+	keyOf := b.where
 	all := append(make([]any, 0, wire.BeforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
-		nil, nil, nil, &h.Stream, &h.Timers, &h.Open, &h.Faulted, &h.Completed, &h.Cancelled,
-		&h.TimerKeys, &h.ForgottenKeys, &h.Inputs)
+		nil, nil, nil, &keyOf.Stream, &keyOf.Timers, &keyOf.Open, &keyOf.Faulted, &keyOf.Completed, &keyOf.Cancelled,
+		&keyOf.TimerKeys, &keyOf.ForgottenKeys, &keyOf.Inputs)
 	for i := range b.keys {
 		all = append(all, &b.keys[i])
 	}

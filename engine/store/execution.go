@@ -43,9 +43,9 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 		first += 2
 	}
 	l := wire.TextList{List: make([]any, wire.BeforeKeys, each), Texts: make([]string, 0, own)}
-	h := s.TenantKeys(e.Tenant)
-	key := h.Execution(e.Execution)
-	l.Add(h.Stream, key, h.Open)
+	keyOf := s.TenantKeys(e.Tenant)
+	key := keyOf.Execution(e.Execution)
+	l.Add(keyOf.Stream, key, keyOf.Open)
 	l.List = append(l.List, e.Time.UnixMilli())
 	l.Add(e.Execution)
 	l.List = append(l.List, !s.rdb.Embedded, first, "status", "pending", "version", "0", "workflow")

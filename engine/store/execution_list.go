@@ -176,14 +176,14 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	if err := CheckTenant(tenant); err != nil {
 		return c, err
 	}
-	trip, h := s.rdb.Trip(), s.TenantKeys(tenant)
+	trip, keyOf := s.rdb.Trip(), s.TenantKeys(tenant)
 	defer trip.End()
 	card := func(key *string) *redis.IntCmd {
 		cmd := redis.NewIntCmd(ctx, trip.Args("zcard", key)...)
 		trip.Add(cmd)
 		return cmd
 	}
-	open, completed, faulted, cancelled := card(&h.Open), card(&h.Completed), card(&h.Faulted), card(&h.Cancelled)
+	open, completed, faulted, cancelled := card(&keyOf.Open), card(&keyOf.Completed), card(&keyOf.Faulted), card(&keyOf.Cancelled)
 	if err := trip.Send(ctx); err != nil {
 		return c, Failed("count executions", err)
 	}

@@ -224,13 +224,13 @@ type tenantKeyCache struct {
 // TenantKeys returns the keys of a tenant.
 func (s *Store) TenantKeys(tenant string) *TenantKeys {
 	s.tenantKeyCache.mu.RLock()
-	h := s.tenantKeyCache.known[tenant]
+	cached := s.tenantKeyCache.known[tenant]
 	s.tenantKeyCache.mu.RUnlock()
-	if h == nil {
-		h = s.keys.ofTenant(tenant)
-		s.tenantKeyCache.add(tenant, h)
+	if cached == nil {
+		cached = s.keys.ofTenant(tenant)
+		s.tenantKeyCache.add(tenant, cached)
 	}
-	return h
+	return cached
 }
 
 func (c *tenantKeyCache) add(tenant string, one *TenantKeys) {

@@ -48,14 +48,14 @@ func (s *Store) TenantsWith(ctx context.Context, key func(tenant string) string)
 
 // AddTenant registers a tenant, before anything is written for it.
 func (s *Store) AddTenant(ctx context.Context, tenant string) error {
-	h := s.TenantKeys(tenant)
-	if h.known.Load() {
+	keyOf := s.TenantKeys(tenant)
+	if keyOf.known.Load() {
 		return nil
 	}
 	if err := s.rdb.SAdd(ctx, s.keys.Tenants(), tenant).Err(); err != nil {
 		return Failed("make a tenant known", err)
 	}
-	h.known.Store(true)
+	keyOf.known.Store(true)
 	return nil
 }
 

@@ -48,8 +48,8 @@ func (v View) Overview(ctx context.Context, tenant, since string) (Overview, err
 	if since == "" {
 		since = "0"
 	}
-	h := v.store.TenantKeys(tenant)
-	keys := []string{h.Stream, v.keys.DeadLetters(tenant), h.Timers, h.Open, h.Completed, h.Faulted, h.Cancelled}
+	keyOf := v.store.TenantKeys(tenant)
+	keys := []string{keyOf.Stream, v.keys.DeadLetters(tenant), keyOf.Timers, keyOf.Open, keyOf.Completed, keyOf.Faulted, keyOf.Cancelled}
 	reply, err := overviewScript.Run(ctx, v.rdb, keys, since, overviewEntries, overviewBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {

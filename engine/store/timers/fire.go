@@ -324,8 +324,8 @@ func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys
 			f.timer(d)
 		}
 	}
-	h, keys, all := ts.store.TenantKeys(tenant), own+len(f.to), f.List
-	f.List = append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &h.Timers, &h.TimerKeys, &h.ForgottenKeys)
+	keyOf, keys, all := ts.store.TenantKeys(tenant), own+len(f.to), f.List
+	f.List = append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &keyOf.Timers, &keyOf.TimerKeys, &keyOf.ForgottenKeys)
 	for i := range f.to {
 		f.List = append(f.List, &f.to[i].key)
 	}

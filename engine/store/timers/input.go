@@ -27,11 +27,11 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 	if err := ts.store.AddTenant(ctx, t.Tenant); err != nil {
 		return false, err
 	}
-	h, note := ts.store.TenantKeys(t.Tenant), ""
+	keyOf, note := ts.store.TenantKeys(t.Tenant), ""
 	if t.Kind == event.InputTimer {
 		note = store.TimerNote(t)
 	}
-	keys := []string{h.Stream, h.Timers, h.TimerKeys, h.ForgottenKeys, h.Execution(t.Execution)}
+	keys := []string{keyOf.Stream, keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys, keyOf.Execution(t.Execution)}
 	args := append([]any{FormatScore(t.Due()), ts.member(&t), store.TimerIdentity(t), note}, wire.Args(ts.store.Fields(event.Event{
 		ID: t.InputID() + "/set/" + strconv.FormatInt(now.UnixNano(), 10), Source: OperatorSource, Type: event.TimerScheduled, Time: now,
 		Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),

@@ -72,10 +72,10 @@ func tenantsOf(requests []Request) (all []string) {
 // apply applies the requests at some indexes, all of one tenant.
 func (ts Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
 	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
-	h, first := ts.store.TenantKeys(tenant), &requests[places[0]]
+	keyOf, first := ts.store.TenantKeys(tenant), &requests[places[0]]
 	l := wire.TextList{
 		List: append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+arguments+each*len(places)),
-			&h.Stream, &h.Timers, &h.TimerKeys, &h.ForgottenKeys, &h.AskedTimers),
+			&keyOf.Stream, &keyOf.Timers, &keyOf.TimerKeys, &keyOf.ForgottenKeys, &keyOf.AskedTimers),
 		Texts: make([]string, 0, 2+texts*len(places)),
 	}
 	var answered store.IDRange
