@@ -76,7 +76,11 @@ func redirectedWrite(t *testing.T, cluster *redistest.Cluster) {
 	store.ConfirmWrites(rdb, wire.AllReplicas)
 	write := func() {
 		t.Helper()
-		must(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "{moved}", Values: []string{"v", "1"}}).Err())
+		err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "{moved}", Values: []string{"v", "1"}}).Err()
+		for ; store.Temporary(store.Failed("write", err)); time.Sleep(5 * time.Millisecond) { // not all nodes know of the new master yet
+			err = rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "{moved}", Values: []string{"v", "1"}}).Err()
+		}
+		must(t, err)
 	}
 	write()
 	old := cluster.MasterOf(t, "{moved}")
@@ -94,6 +98,46 @@ func redirectedWrite(t *testing.T, cluster *redistest.Cluster) {
 	write()
 	if calls := master.Client(t).InfoMap(t.Context(), "commandstats").Item("Commandstats", "cmdstat_wait"); !strings.HasPrefix(calls, "calls=1,") {
 		t.Errorf("WAIT of the new master: %q, want one call", calls)
+	}
+}
+
+// A write that is redirected to a node that the cluster does not list yet fails, and may be repeated.
+func TestUnknownNode(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	node := fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$2\r\nid\r\n", len(host), host, port)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				in := make([]byte, 4096)
+				for n, err := conn.Read(in); err == nil; n, err = conn.Read(in) {
+					reply := "-ERR unknown command\r\n"
+					switch text := strings.ToLower(string(in[:n])); {
+					case strings.Contains(text, "slots"):
+						reply = node
+					case strings.Contains(text, "xadd"):
+						reply = "-MOVED 1 127.0.0.1:1\r\n"
+					}
+					_, _ = conn.Write([]byte(reply))
+				}
+			}()
+		}
+	}()
+	rdb := wire.NewCluster(&redis.ClusterOptions{Addrs: []string{l.Addr().String()}, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+	defer rdb.Close()
+	_, err = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		return p.XAdd(t.Context(), &redis.XAddArgs{Stream: "{moved}", Values: []string{"v", "1"}}).Err()
+	})
+	if !store.Temporary(store.Failed("write", err)) || !strings.Contains(err.Error(), "is being rearranged") {
+		t.Errorf("the write ends with %v", err)
 	}
 }
 

@@ -317,7 +317,9 @@ func (r *router) follow(ctx context.Context, cmds []redis.Cmder) {
 			return
 		}
 		for _, p := range parts {
-			p.send(ctx, r.confirm)
+			if p.node != nil { // a node that the client does not know yet may be known at the next attempt
+				p.send(ctx, r.confirm)
+			}
 		}
 	}
 }
