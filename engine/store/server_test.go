@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/google/go-cmp/cmp"
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
@@ -225,8 +224,8 @@ func TestRedacted(t *testing.T) {
 // what it does reveal.
 func TestServerOfAProvider(t *testing.T) {
 	t.Parallel()
-	server := redistest.Serve(t, "--rename-command", "CONFIG", "", "--appendonly", "yes", "--maxmemory-policy", "allkeys-lfu")
-	st := store.New(server.Client(t), store.Options{})
+	provider := redistest.Serve(t, "--rename-command", "CONFIG", "", "--appendonly", "yes", "--maxmemory-policy", "allkeys-lfu")
+	st := store.New(provider.Client(t), store.Options{})
 	v, err := st.Server(t.Context())
 	must(t, err)
 	if v.Version == "" || v.AppendOnly != "on" || v.Saves != "" || v.Guarded != -1 || v.Policy != "allkeys-lfu" {
@@ -235,7 +234,7 @@ func TestServerOfAProvider(t *testing.T) {
 	if err := st.CheckServer(t.Context()); err == nil {
 		t.Error("its policy was not refused")
 	}
-	server.Kill()
+	provider.Kill()
 	if _, err := st.Server(t.Context()); err == nil || !store.Temporary(err) {
 		t.Errorf("after its end: error %v, want a temporary one", errors.Unwrap(err))
 	}
