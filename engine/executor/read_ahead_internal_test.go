@@ -17,6 +17,8 @@ func TestReadAhead(t *testing.T) {
 	want("at first", 16, 16, 32, 32)
 	r.saw(32, 0, 1)
 	want("where none was a call", 16, 16, most, most)
+	r.saw(200, 0, 20)
+	want("of each of twenty tenants, where none was a call", 16, 16, most, most)
 	for range 5 {
 		r.saw(40, 40, 1)
 	}
