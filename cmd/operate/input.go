@@ -203,7 +203,7 @@ event for one execution. It can wait, and it has a key:
 
   --after DURATION, --at TIME   when it is delivered (default: now)
   --key KEY                     a later input with the same key replaces it
-  --on-reject                   what happens if no task listens for it: drop
+  --on-reject WHAT              what happens if no task listens for it: drop
                                 (default), park=DURATION (keep it for a task
                                 that begins to listen), dead-letter
 

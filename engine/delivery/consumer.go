@@ -185,11 +185,12 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	if busy {
 		period = c.opts.Block
 	}
+	// Between two reads of all tenants, only those that had events lately are read.
 	recent, patience := c.recent.next(r.Tenants, period)
-	some := without(recent, skip)
+	some := Without(recent, skip)
 	all := len(some) == 0
 	if all {
-		r.Tenants = without(r.Tenants, skip)
+		r.Tenants = Without(r.Tenants, skip)
 	} else {
 		r.Tenants, block = some, min(block, patience)
 	}
@@ -223,8 +224,8 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	return c.claim(ctx, r, count, f)
 }
 
-// without returns the tenants that are not in skip.
-func without(tenants, skip []string) []string {
+// Without returns the tenants that are not in skip.
+func Without(tenants, skip []string) []string {
 	if len(skip) == 0 {
 		return tenants
 	}
@@ -243,7 +244,7 @@ func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 		return c.readAll(ctx, r, fewer, block)
 	}
 	others := r
-	others.Tenants = without(r.Tenants, large)
+	others.Tenants = Without(r.Tenants, large)
 	f, err := c.readAll(ctx, others, count, 0)
 	if err != nil {
 		return f, err

@@ -226,7 +226,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	b.publish(c)
 	for _, t := range c.Cancel {
-		b.args = append(b.args, string(event.Encode(&t)), Tombstone(t))
+		b.args = append(b.args, event.TimerText(&t), Tombstone(t))
 	}
 	if c.Input != nil {
 		before := len(b.args)

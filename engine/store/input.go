@@ -43,7 +43,7 @@ type ParkedInput struct {
 func (r *InputResult) appendTo(args []any, s *Store) []any {
 	args = append(args, TimerNote(r.Timer))
 	if p := r.Parked; p != nil {
-		args = append(args, p.Score, s.SealText(string(event.Encode(&p.Timer))), r.Timer.InputID(),
+		args = append(args, p.Score, s.SealText(event.TimerText(&p.Timer)), r.Timer.InputID(),
 			p.Fired.Time.UTC().Format(time.RFC3339Nano), s.SealText(string(p.Fired.Data)))
 	} else {
 		args = append(args, "", "", "", "", "")

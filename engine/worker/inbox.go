@@ -129,8 +129,7 @@ func (in *Inbox) nextRead(enough, large []string) *readRequest {
 			block = shortBlock
 		}
 		in.readsLarge, in.largeDue = true, false
-		others := slices.DeleteFunc(slices.Clone(names), func(tenant string) bool { return slices.Contains(large, tenant) })
-		return &readRequest{skip: append(others, enough...), block: block, large: true}
+		return &readRequest{skip: slices.Concat(delivery.Without(names, large), enough), block: block, large: true}
 	}
 	contended := len(enough) > 0 && in.contention.Any()
 	switch {
@@ -166,7 +165,7 @@ func (in *Inbox) tenantsWithLargeEvents(enough []string) []string {
 	if len(large) == len(in.opts.Tenants.Names()) {
 		return nil
 	}
-	return slices.DeleteFunc(large, func(tenant string) bool { return slices.Contains(enough, tenant) })
+	return delivery.Without(large, enough)
 }
 
 // enough returns the tenants whose queues are long enough for now, if reading more of them would delay

@@ -282,7 +282,7 @@ func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration
 		Event: event.Encode(m.Postponed(now)),
 	}
 	keys := []string{s.keys.Stream(m.Tenant), s.keys.Timers(m.Tenant)}
-	args := append([]any{m.Group, m.ID, m.Consumer, timers.FormatScore(t.FireAt), string(event.Encode(&t))}, timers.New(s.store).SetEvent(t)...)
+	args := append([]any{m.Group, m.ID, m.Consumer, timers.FormatScore(t.FireAt), event.TimerText(&t)}, timers.New(s.store).SetEvent(t)...)
 	n, err := retryScript.Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, store.Failed("postpone a message", err)
 }

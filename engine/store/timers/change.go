@@ -127,7 +127,7 @@ func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, 
 			return store.Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", store.ErrName, t.Execution, x.ID)
 		}
 		note, news := ts.changeEntry(event.TimerScheduled, t, now, by), ts.SetEvent(t)
-		text, moved := string(event.Encode(&t)), ""
+		text, moved := event.TimerText(&t), ""
 		if !t.MovedTo.IsZero() {
 			moved = text
 		}

@@ -52,7 +52,7 @@ func pendingOf(entry redis.Z, now time.Time) Pending {
 // ID returns the id and the score that a timer has when a service sets it.
 func ID(t event.Timer) (id string, at float64) {
 	at = score(t.Due())
-	return pendingOf(redis.Z{Score: at, Member: string(event.Encode(&t))}, time.Time{}).ID, at
+	return pendingOf(redis.Z{Score: at, Member: event.TimerText(&t)}, time.Time{}).ID, at
 }
 
 // microsecond returns the microsecond of a score. It never decreases as scores grow.

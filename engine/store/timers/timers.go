@@ -148,7 +148,7 @@ func micros(t time.Time) int64 {
 // originalMember returns the member of a timer in the sorted set before an operator moves it.
 func originalMember(t event.Timer) string {
 	t.MovedTo = time.Time{}
-	return string(event.Encode(&t))
+	return event.TimerText(&t)
 }
 
 // Armed looks up timers that an execution has requested, even if an operator has moved them. Timers
