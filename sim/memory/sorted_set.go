@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// sortedSet is a sortedSet set.
+// sortedSet is a sorted set: members with scores.
 type sortedSet struct {
 	members []scoredMember
 	scores  map[string]float64 // nil if there are few
@@ -267,7 +267,7 @@ func parseScoreBound(text string) (scoreBound, bool) {
 	return scoreBound{score, open}, ok
 }
 
-// scoreRange returns the range of members scoreRange two bounds.
+// scoreRange returns the range of members between two bounds.
 func (z *sortedSet) scoreRange(low, high string) (from, to int, ok bool) {
 	least, okLow := parseScoreBound(low)
 	most, okHigh := parseScoreBound(high)

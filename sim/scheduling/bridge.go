@@ -126,7 +126,7 @@ func (b *bridges) begin(s *simulation, name string) {
 	}
 }
 
-// bridgeRest is how long an actor of a bridge bridgeRest between two steps.
+// bridgeRest is how long an actor of a bridge rests between two steps.
 const bridgeRest = 300 * time.Millisecond
 
 // bootBridge starts a process that is a bridge.
