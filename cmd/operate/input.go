@@ -192,6 +192,12 @@ func NewInputsCommand(sh *cli.Shell) *cobra.Command {
 	cli.LimitFlag(ls, &l.limit, 50, "list at most `N`; 0: all")
 	cli.Offer(ls, "outcome", cli.NewChoice(outcomes()...))
 	cli.CompleteFlag(ls, "execution", cli.CompleteExecutions(l.target))
+	ls.PreRunE = func(*cobra.Command, []string) error {
+		if l.outcome != "" && !slices.Contains(outcomes(), l.outcome) {
+			return cli.Misusef("--outcome %q: want %s", l.outcome, cli.OneOf(outcomes()))
+		}
+		return nil
+	}
 	ls.RunE = l.target.Run(l.run)
 	return cli.Group(&cobra.Command{
 		Use:   "inputs",
@@ -203,9 +209,9 @@ event for one execution. It can wait, and it has a key:
 
   --after DURATION, --at TIME   when it is delivered (default: now)
   --key KEY                     a later input with the same key replaces it
-  --on-reject WHAT              what happens if no task listens for it: drop
-                                (default), park=DURATION (keep it for a task
-                                that begins to listen), dead-letter
+  --on-reject WHAT              if no task listens for it: drop (default),
+                                park=DURATION (keep it for a task that begins
+                                to listen), or dead-letter
 
   flunq timers ls --kind input                        list pending inputs
   flunq timers cancel --execution order-7 --key paid  cancel one
@@ -265,9 +271,6 @@ type inputRow struct {
 }
 
 func (l *inputListing) run(ctx context.Context, r *cli.Remote, _ []string) (err error) {
-	if l.outcome != "" && !slices.Contains(outcomes(), l.outcome) {
-		return cli.Misusef("--outcome %q: want %s", l.outcome, cli.OneOf(outcomes()))
-	}
 	const page = 500
 	var rows []inputRow
 	for before, more := l.before, true; more; more = before != "" {
