@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// The JSON of a timer never changes: it is a member of the sorted set of timers, and whoever cancels
+// The JSON of a timer never changes: it is a member of the sorted set of timers, and a process that cancels
 // the timer removes it by its text, also in a version before or after this one.
 func TestTimerText(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ type Database struct {
 	// Added, if set, is called for each entry that is added to a stream, and for each
 	// command that adds to a sorted set. It must not send commands.
 	Added func(key string, fields []string)
-	// Observer is told what happens to entries and keys.
+	// Observer receives what happens to entries and keys.
 	Observer Observer
 
 	// Page is how many elements a SCAN command returns per call; 0: all.
