@@ -47,6 +47,7 @@ type (
 		Why      string      `json:"why,omitempty"`
 		Want     string      `json:"want,omitempty"`
 		Got      string      `json:"got,omitempty"`
+		Sent     string      `json:"sent,omitempty"` // all requests
 		At       spec.Place  `json:"at"`
 		Task     string      `json:"task,omitempty"`
 		Workflow *spec.Place `json:"workflow,omitempty"`
@@ -98,7 +99,7 @@ func (c *testCase) row() testRow {
 	}
 	r.Seed = &c.verdict.Outcome.Seed
 	for _, d := range c.verdict.Differences {
-		row := differenceRow{Expect: d.Expect, Path: d.Path, Why: d.Why, Want: d.Want(), Got: d.Got(), At: d.At, Task: d.Task}
+		row := differenceRow{Expect: d.Expect, Path: d.Path, Why: d.Why, Want: d.Want(), Got: d.Got(), Sent: d.Sent(), At: d.At, Task: d.Task}
 		if d.Source.Line > 0 {
 			row.Workflow = &d.Source
 		}

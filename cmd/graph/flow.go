@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"slices"
 
 	"flunq.io/flunq/engine/dsl"
 )
@@ -160,11 +161,23 @@ func (b *builder) fork(t *dsl.Task, s scope) []exit {
 	if t.Fork.Compete {
 		join.Detail = "first wins"
 	}
+	handler := s.handler
+	if t.Fork.Compete {
+		handler = join.ID // a branch that fails loses
+	}
+	failing := 0
 	for _, branch := range t.Fork.Branches {
 		b.connect([]openEdge{{t.Ref, "", next}}, entry(branch))
-		b.connect(b.list(dsl.TaskList{branch}, scope{t.Ref, s.handler}), join.ID)
+		before := len(b.graph.Edges)
+		b.connect(b.list(dsl.TaskList{branch}, scope{t.Ref, handler}), join.ID)
+		if slices.ContainsFunc(b.graph.Edges[before:], func(e Edge) bool { return e.To == join.ID && e.Kind == onError }) {
+			failing++
+		}
 	}
 	b.node(join)
+	if t.Fork.Compete && failing == len(t.Fork.Branches) {
+		b.connect([]openEdge{{join.ID, "all fail", onError}}, s.handler)
+	}
 	return []exit{{openEdge{join.ID, "", next}, t.Then}}
 }
 

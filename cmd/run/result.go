@@ -100,6 +100,9 @@ func (r *Runner) fault(result *sim.Result) error {
 		return cli.Reported(cli.ExitFaulted)
 	}
 	r.source.Explain(r.Sh.Err, r.Sh.ErrColor(), p)
+	if strings.HasSuffix(p.Detail, " is not registered") && event.ShortType(p.Type) == event.ShortType(event.Configuration) {
+		fmt.Fprintf(r.Sh.Err, "         help: add the workflow's document with --with FILE\n")
+	}
 	for _, m := range result.Missed {
 		if m.For != nil && m.For.Ref == p.Instance {
 			fmt.Fprintf(r.Sh.Err, "         help: %s; an event without a listener is lost\n", cli.Printable(m.String()))

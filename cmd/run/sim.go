@@ -91,7 +91,7 @@ without faults.`,
 	f.StringArrayVar(&s.once, "once", nil, "require that `CALL`, a method and a URL with *, reaches its service at most once per execution (repeatable)")
 	f.StringVar(&s.test, "test", "", "use the tests in `FILE`: search with the input and mocks of each, expect its status, output, error and events")
 	f.StringVar(&s.plan, "plan", "", "run only the plan in `FILE`, or given as JSON")
-	f.StringVar(&s.save, "save", "", "write the plans of failures to `DIR`")
+	f.StringVar(&s.save, "save", "", "write the plans of failures and notes to `DIR`")
 	f.StringVar(&s.record, "record", "", "record the first failure to `FILE`")
 	f.StringVar(&s.report, "report", "", "write an HTML report of the findings, with timelines, to `FILE`")
 	f.BoolVar(&s.scheduler, "scheduler", false, "search the distributed scheduler instead of a workflow")

@@ -48,7 +48,7 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		var d Decision
 		applied, err := s.Apply(env, e, &d)
 		if err != nil {
-			return fmt.Errorf("version %d: %w", version, err)
+			return fmt.Errorf("event %d: %w", version, err)
 		}
 		if !applied {
 			return &Divergence{Version: version, Got: e}
@@ -85,7 +85,7 @@ type Divergence struct {
 }
 
 func (d *Divergence) Error() string {
-	return fmt.Sprintf("history diverges at version %d: decided %s %s, found %s %s",
+	return fmt.Sprintf("history diverges at event %d: decided %s %s, found %s %s",
 		d.Version, d.Want.Type, d.Want.Task, d.Got.Type, d.Got.Task)
 }
 

@@ -27,10 +27,29 @@ type Difference struct {
 }
 
 // Want returns the expected lines, joined.
-func (d Difference) Want() string { return texts(d.Lines, '-') }
+func (d Difference) Want() string { return d.texts('-') }
 
 // Got returns the actual lines, joined.
-func (d Difference) Got() string { return texts(d.Lines, '+') }
+func (d Difference) Got() string { return d.texts('+') }
+
+// Sent returns the requests that were sent, one per line, for a difference in one of them.
+func (d Difference) Sent() string {
+	if d.Expect != "requests" {
+		return ""
+	}
+	return d.texts(' ')
+}
+
+// texts joins the lines with a mark; of tasks, also those that are both expected and actual.
+func (d Difference) texts(mark byte) string {
+	var out []string
+	for _, line := range d.Lines {
+		if line.Mark == mark || line.Mark == ' ' && d.Expect == "tasks" {
+			out = append(out, line.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}
 
 // checker compares one run with its expectations.
 type checker struct {

@@ -83,8 +83,14 @@ func (r *suiteReader) expect(n *yaml3.Node) Expect {
 			}
 		},
 	}, nil)
-	if e.output != nil && e.problem != nil {
+	switch status := e.Status(); {
+	case e.output != nil && e.problem != nil:
 		r.Errorf(n, "expect has both an output and an error, but a run has only one of them")
+	case !slices.Contains(statuses(), string(status)): // reported above
+	case e.output != nil && status != decide.Completed:
+		r.Errorf(e.status, "status is %s, but only a completed run has an output", status)
+	case e.problem != nil && status != decide.Faulted:
+		r.Errorf(e.status, "status is %s, but only a faulted run has an error", status)
 	}
 	return e
 }

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"slices"
-	"strings"
 
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
@@ -91,15 +90,4 @@ func closeBy(lines []Line, i int) bool {
 		}
 	}
 	return false
-}
-
-// texts joins the lines with a mark.
-func texts(lines []Line, mark byte) string {
-	var out []string
-	for _, line := range lines {
-		if line.Mark == mark {
-			out = append(out, line.Text)
-		}
-	}
-	return strings.Join(out, "\n")
 }

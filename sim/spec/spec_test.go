@@ -206,6 +206,10 @@ tests:
       events: {}
   - name: a
   - expect: {}
+  - name: b
+    expect: {status: faulted, output: 1}
+  - name: c
+    expect: {status: waiting, error: timeout}
 `
 	_, _, err := spec.NewLoader(w.read).Load("order.test.yaml")
 	if err == nil {
@@ -227,6 +231,8 @@ order.test.yaml:15:26: times is "x", want a number, or a comparison such as "<= 
 order.test.yaml:16:15: events is a map, want a list
 order.test.yaml:17:5: a second test with the name "a": the first is on line 4
 order.test.yaml:18:5: the test has no name
+order.test.yaml:20:22: status is faulted, but only a completed run has an output
+order.test.yaml:22:22: status is waiting, but only a faulted run has an error
 x.json:1:1: this [ is never closed`
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("mistakes differ (-want +got):\n%s", diff)
