@@ -142,15 +142,10 @@ func (m *model) copy(c wantCopy) tea.Cmd {
 		said = "copied the " + c.what + ", " + history.Count(utf8.RuneCountInString(c.text), "character")
 	}
 	m.notify(said, false)
-	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07", "copy")
-}
-
-// write sends the terminal something that is not part of the screen.
-func (m *model) write(text, why string) tea.Cmd {
 	out := m.options.Output
 	return func() tea.Msg {
-		if _, err := io.WriteString(out, text); err != nil {
-			return wantNotice{why + ": " + err.Error(), true}
+		if _, err := io.WriteString(out, "\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07"); err != nil {
+			return wantNotice{"copy: " + err.Error(), true}
 		}
 		return nil
 	}

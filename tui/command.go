@@ -50,13 +50,13 @@ func commands() []command {
 }
 
 // commands returns the commands that are available here.
-func (o *observer) commands() []command {
-	moves := o.overview.Clock.Moves
+func (m *model) commands() []command {
+	moves := m.overview.Clock.Moves
 	verbs := []Verb{Fire, Cancel, Reschedule, Suspend, Resume, Retry, Replay, Drop, Emit, Record}
 	return slices.DeleteFunc(commands(), func(c command) bool {
 		verb := Verb(c.name)
 		ofTime := slices.ContainsFunc(timeCommands(), func(t command) bool { return t.name == c.name })
-		return slices.Contains(verbs, verb) && !can(o.source, verb) || ofTime && !moves
+		return slices.Contains(verbs, verb) && !can(m.source, verb) || ofTime && !moves
 	})
 }
 
@@ -89,12 +89,6 @@ func timeCommands() []command {
 // place returns a command that goes to a place.
 func place(name, short string, at int) command {
 	return command{name, short, "", "goes there", func(m *model, _ string) (tea.Cmd, string) { return m.openPlace(at), "" }}
-}
-
-// placeNamed returns the place of a command.
-func placeNamed(name string) (int, bool) {
-	at := slices.Index([]string{"overview", "executions", "timers", "dlq", "events"}, name)
-	return max(0, at), at >= 0
 }
 
 // actionCommand returns the command for an action.
@@ -149,11 +143,11 @@ func (m *model) turnZone() tea.Cmd {
 
 // paint selects other colours.
 func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
-	at := slices.Index([]string{"dark", "light", "none"}, name)
-	if at < 0 {
+	background, ok := map[string]Background{"dark": Dark, "light": Light, "none": None}[name]
+	if !ok {
 		return nil, "want dark, light or none"
 	}
-	m.look.Theme, m.options.Background = themeOf(Background(at)), Background(at)
+	m.look.Theme = themeOf(background)
 	return tea.ClearScreen, ""
 }
 

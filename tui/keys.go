@@ -105,7 +105,7 @@ func (m *model) anywhere(k string) tea.Cmd {
 }
 
 // everywhere returns the global keys.
-func (o *observer) everywhere() []hint {
+func (m *model) everywhere() []hint {
 	all := []hint{
 		{"1–5", "go to a place", true},
 		{"esc", "back", true},
@@ -120,7 +120,7 @@ func (o *observer) everywhere() []hint {
 		{"?", "these keys", true},
 		{"q", "quit", true},
 	}
-	if can(o.source, Emit) {
+	if can(m.source, Emit) {
 		return all
 	}
 	return slices.DeleteFunc(all, func(h hint) bool { return h.keys == "e" })

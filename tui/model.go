@@ -13,10 +13,17 @@ import (
 // model is the whole terminal UI: the places, executions opened from there, and a dialog over
 // them.
 type model struct {
-	observer
+	source  Source
+	options Options
 
-	look canvas.Look
+	overview   Overview
+	overviewAt time.Time      // when the overview was read, by the machine's clock
+	reading    bool           // it is being read
+	trouble    string         // why it cannot be read
+	asked      time.Time      // when it was requested
+	zone       *time.Location // in which times are shown
 
+	look          canvas.Look
 	width, height int
 
 	places []screen
@@ -28,27 +35,9 @@ type model struct {
 	said   notice
 	moving timeMoves
 	typed  typedBefore
-	asks   bool // ask the terminal for its background
 
-	cells  *canvas.Canvas
-	frame  string
-	dirty  bool
-	second int64
-	tabs   []span
-	hits   click
-}
-
-// observer keeps the overview of the engine up to date, and the time that goes with it.
-type observer struct {
-	source  Source
-	options Options
-
-	overview   Overview
-	overviewAt time.Time // when the overview was read, by the machine's clock
-	reading    bool      // it is being read
-	trouble    string    // why it cannot be read
-	asked      time.Time
-	zone       *time.Location // in which times are shown
+	tabs []span // of the places, as they were drawn
+	hits click
 }
 
 // span is the extent of something in a row.
@@ -83,16 +72,13 @@ func newModel(source Source, options Options) *model {
 	if options.Zone == nil {
 		options.Zone = time.Local
 	}
-	m := &model{observer: observer{source: source, options: options, zone: options.Zone}, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
+	m := &model{source: source, options: options, zone: options.Zone, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
 	if options.UTC {
 		m.zone = time.UTC
 	}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
 		m.places = append(m.places, newListScreen(source, kind, options.Now))
-	}
-	if at, ok := placeNamed(options.Place); ok {
-		m.place = at
 	}
 	if options.Open != "" {
 		m.open(options.Open)
@@ -106,37 +92,27 @@ func (m *model) Init() tea.Cmd {
 	if m.options.Title != "" {
 		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
-	if m.asks {
-		cmds = append(cmds, m.write(askBackground, "ask for the background"))
-	}
 	return tea.Batch(cmds...)
 }
 
 // Update handles all messages. It never blocks: commands do.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	if at, ok := msg.(tickMsg); ok {
-		return m, tea.Batch(m.tick(time.Time(at)), m.rest())
-	}
-	m.dirty = true
 	return m, m.update(msg)
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height, m.cells = msg.Width, msg.Height, nil
+		m.width, m.height = msg.Width, msg.Height
 		return nil
+	case tickMsg:
+		return tea.Batch(m.tick(time.Time(msg)), m.rest())
 	case tea.KeyMsg:
 		return m.press(msg)
 	case tea.MouseMsg:
 		return m.mouse(tea.MouseEvent(msg))
 	case asking:
 		return msg.answer
-	case gotBackground:
-		return m.paintFor(msg.background)
-	case logged:
-		m.notify(msg.line, true)
-		return nil
 	case tea.ResumeMsg:
 		return m.resumed()
 	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantCommand:
@@ -247,20 +223,17 @@ func (m *model) send(msg tea.Msg) tea.Cmd {
 }
 
 // rest waits for the next tick.
-func (o *observer) rest() tea.Cmd {
+func (m *model) rest() tea.Cmd {
 	pace := restingTick
-	if o.overview.Clock.plays() {
+	if m.overview.Clock.plays() {
 		pace = playingTick
 	}
 	return tea.Tick(pace, func(at time.Time) tea.Msg { return tickMsg(at) })
 }
 
-// tick reads outdated data. The screen is redrawn once a second, for countdowns.
+// tick reads outdated data, and removes the notice in time.
 func (m *model) tick(now time.Time) tea.Cmd {
-	if second := m.now().Unix(); second != m.second || m.said.over(now) || m.link.lost || m.reading {
-		m.second, m.dirty = second, true
-	}
-	if m.said.over(now) {
+	if now.After(m.said.until) {
 		m.said = notice{}
 	}
 	if m.link.lost {
@@ -277,17 +250,17 @@ func (m *model) tick(now time.Time) tea.Cmd {
 }
 
 // pace returns the polling interval of the overview.
-func (o *observer) pace() time.Duration {
-	if o.overview.Clock.plays() {
-		return min(o.options.Every, 2*playingTick)
+func (m *model) pace() time.Duration {
+	if m.overview.Clock.plays() {
+		return min(m.options.Every, 2*playingTick)
 	}
-	return o.options.Every
+	return m.options.Every
 }
 
 // readOverview reads the overview.
-func (o *observer) readOverview() tea.Cmd {
-	o.reading, o.asked = true, o.options.Now()
-	source := o.source
+func (m *model) readOverview() tea.Cmd {
+	m.reading, m.asked = true, m.options.Now()
+	source := m.source
 	return ask(func(ctx context.Context) tea.Msg {
 		overview, err := source.Overview(ctx)
 		return overviewRead{overview: overview, err: err}
@@ -310,22 +283,22 @@ func (m *model) setOverview(r overviewRead) tea.Cmd {
 }
 
 // now returns the source's time in the zone for showing times.
-func (o *observer) now() time.Time { return o.sourceTime().In(o.zone) }
+func (m *model) now() time.Time { return m.sourceTime().In(m.zone) }
 
 // sourceTime returns the last time of the source, plus the time since then.
-func (o *observer) sourceTime() time.Time {
-	clock := o.overview.Clock
+func (m *model) sourceTime() time.Time {
+	clock := m.overview.Clock
 	switch {
-	case o.overview.Now.IsZero():
-		return o.options.Now()
+	case m.overview.Now.IsZero():
+		return m.options.Now()
 	case clock.Paused:
-		return o.overview.Now
+		return m.overview.Now
 	}
-	passed := o.options.Now().Sub(o.overviewAt)
+	passed := m.options.Now().Sub(m.overviewAt)
 	if clock.Speed > 0 {
 		passed = time.Duration(float64(passed) * clock.Speed)
 	}
-	now := o.overview.Now.Add(passed)
+	now := m.overview.Now.Add(passed)
 	if clock.Seeks && now.After(clock.End) {
 		return clock.End
 	}

@@ -117,8 +117,8 @@ func (m *model) moveOf(k string) (Move, bool) {
 }
 
 // speed returns the next speed, up or down.
-func (o *observer) speed(step int) float64 {
-	now, all := o.overview.Clock.Speed, speeds()
+func (m *model) speed(step int) float64 {
+	now, all := m.overview.Clock.Speed, speeds()
 	now = cmp.Or(now, 1)
 	for _, s := range all {
 		if step > 0 && s > now {
@@ -155,8 +155,8 @@ func (m *model) scrub(step int) Move {
 }
 
 // timeHints returns the keys of the time bar.
-func (o *observer) timeHints() []hint {
-	clock := o.overview.Clock
+func (m *model) timeHints() []hint {
+	clock := m.overview.Clock
 	switch {
 	case clock.Seeks:
 		return []hint{

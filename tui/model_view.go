@@ -14,24 +14,17 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// View returns the screen as text. It is redrawn only if something has changed.
+// View returns the screen as text.
 func (m *model) View() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
 	}
-	if m.dirty || m.cells == nil {
-		m.frame, m.dirty = m.render(), false
-	}
-	return m.frame
+	return m.draw().Text(m.look)
 }
 
-func (m *model) render() string {
-	if m.cells == nil {
-		m.cells = canvas.New(m.width, m.height)
-	} else {
-		m.cells.Wipe()
-	}
-	a, now := m.cells.All(), m.now()
+func (m *model) draw() *canvas.Canvas {
+	cells := canvas.New(m.width, m.height)
+	a, now := cells.All(), m.now()
 	m.header(a.Part(0, 0, a.W, 1))
 	m.where(a.Part(0, 1, a.W, 1))
 	m.shown().draw(m.body(a), m.look, now)
@@ -44,13 +37,13 @@ func (m *model) render() string {
 	if m.dialog != nil {
 		m.dialog.draw(a, m.look)
 	}
-	return m.cells.Text(m.look)
+	return cells
 }
 
 // body returns the part of the screen between header and footer.
-func (o *observer) body(a canvas.Area) canvas.Area {
+func (m *model) body(a canvas.Area) canvas.Area {
 	below := 1
-	if o.overview.Clock.Moves && a.H > 4 {
+	if m.overview.Clock.Moves && a.H > 4 {
 		below = 2
 	}
 	return a.Part(0, 2, a.W, a.H-2-below)
@@ -82,8 +75,8 @@ func (m *model) header(a canvas.Area) {
 
 // names returns the names of the places with their counts, as far as they fit. The count of dead
 // letters is dropped last.
-func (o *observer) names(avail int) []string {
-	counts := [tableCount]int64{totalOf(o.overview.Counts, Executions), totalOf(o.overview.Counts, Timers), o.overview.Counts.Dead}
+func (m *model) names(avail int) []string {
+	counts := [tableCount]int64{totalOf(m.overview.Counts, Executions), totalOf(m.overview.Counts, Timers), m.overview.Counts.Dead}
 	const nameWidth, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool
@@ -200,8 +193,6 @@ type notice struct {
 	bad   bool
 	until time.Time
 }
-
-func (n notice) over(now time.Time) bool { return n.text != "" && now.After(n.until) }
 
 // notify shows a message in the last line.
 func (m *model) notify(text string, bad bool) {

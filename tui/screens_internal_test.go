@@ -119,9 +119,7 @@ func (p *player) click(x, y int) *player {
 
 // text returns the screen without its colours.
 func (p *player) text() string {
-	p.m.dirty = true
-	p.m.View()
-	return picture(p.m.cells)
+	return picture(p.m.draw())
 }
 
 // has fails unless the screen contains the text.

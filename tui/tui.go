@@ -9,19 +9,19 @@ import (
 	"io"
 	"log"
 	"os"
-	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/lipgloss"
 
+	"flunq.io/flunq/tui/canvas"
 	_ "flunq.io/flunq/tui/quiet" // before bubbletea asks the terminal
 )
 
 // Options configure the screen.
 type Options struct {
 	Title      string // of the terminal's window
-	Background Background
-	Ask        bool // ask the terminal for its background, which takes precedence
+	Background Background // Auto asks the terminal
 	ASCII      bool // only ASCII characters
 	Mouse      bool
 
@@ -29,7 +29,6 @@ type Options struct {
 	Zone  *time.Location // for times not shown in UTC; nil: the machine's
 	UTC   bool           // show times in UTC at first
 	Open  string         // the first execution to show
-	Place string         // or the first place, by the name of its command: "timers", "events"
 
 	Input  io.Reader // nil: the terminal
 	Output io.Writer // nil: the terminal
@@ -41,25 +40,42 @@ func Defaults() Options {
 	return Options{Title: "flunq top", Mouse: true, Every: time.Second, Now: time.Now} //nolint:forbidigo // the screen shows real time
 }
 
-// For adapts the options to a terminal's environment: NO_COLOR, TERM and COLORFGBG.
+// For adapts the options to a terminal's environment: NO_COLOR and TERM.
 func (o Options) For(getenv func(name string) string) Options {
 	term := getenv("TERM")
 	switch {
 	case getenv("NO_COLOR") != "", term == "dumb":
 		o.Background = None
-	case lightBackground(getenv("COLORFGBG")):
-		o.Background = Light
-	default:
-		o.Ask = term != "linux"
+	case term == "linux": // it does not answer
+		o.Background = Dark
 	}
 	o.ASCII = o.ASCII || term == "linux" || term == "dumb"
 	return o
 }
 
-// lightBackground parses COLORFGBG, such as "15;0": the last number is the background colour.
-func lightBackground(colours string) bool {
-	back := colours[strings.LastIndexByte(colours, ';')+1:]
-	return back == "7" || back == "15"
+// Background is the background of a terminal.
+type Background int
+
+// The backgrounds. None stands for a terminal without colours.
+const (
+	Auto Background = iota
+	Dark
+	Light
+	None
+)
+
+// themeOf returns a theme of the terminal's own sixteen colours, which its user has chosen.
+// Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
+// background itself, and the other bright colours are greys.
+func themeOf(b Background) canvas.Theme {
+	switch b {
+	case Light:
+		return canvas.Theme{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "34", canvas.Good: "32", canvas.Bad: "31", canvas.Warn: "35", canvas.Busy: "36", canvas.Calm: "34", canvas.Bar: "97;44"}
+	case None:
+		return canvas.Theme{canvas.Bar: "7"}
+	default:
+		return canvas.Theme{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "36", canvas.Good: "32", canvas.Bad: "91", canvas.Warn: "33", canvas.Busy: "36", canvas.Calm: "94", canvas.Bar: "97;44"}
+	}
 }
 
 // Run shows a source until the user quits or the context ends, neither of which is an error.
@@ -67,48 +83,23 @@ func Run(ctx context.Context, source Source, options Options) error {
 	if options.Output == nil {
 		options.Output = os.Stdout //nolint:forbidigo // the terminal's clipboard
 	}
-	m := newModel(source, options)
+	if options.Background == Auto && !lipgloss.NewRenderer(options.Output).HasDarkBackground() {
+		options.Background = Light
+	}
 	settings := []tea.ProgramOption{tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithOutput(options.Output)}
 	if options.Mouse {
 		settings = append(settings, tea.WithMouseCellMotion())
 	}
-	var program *tea.Program
-	in, asks := listens(options)
-	switch {
-	case asks:
-		m.asks = true
-		settings = append(settings, tea.WithInput(&listener{File: in, answered: func(b Background) { program.Send(gotBackground{b}) }}))
-	case options.Input != nil:
+	if options.Input != nil {
 		settings = append(settings, tea.WithInput(options.Input))
 	}
-	program = tea.NewProgram(m, settings...)
-	defer divertLog(func(line string) { program.Send(logged{line}) })()
-	_, err := program.Run()
+	// net/http writes to the log of the process, which would overwrite the screen.
+	before := log.Writer()
+	log.SetOutput(io.Discard)
+	defer log.SetOutput(before)
+	_, err := tea.NewProgram(newModel(source, options), settings...).Run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("show the screen: %w", err)
 	}
 	return nil
-}
-
-// logged is a line that something else wrote to the log of the process.
-type logged struct{ line string }
-
-// divertLog redirects the log of the process, to which net/http writes, since it would overwrite
-// the screen. The result restores it.
-func divertLog(to func(line string)) (restore func()) {
-	before, flags := log.Writer(), log.Flags()
-	log.SetFlags(0)
-	log.SetOutput(lineWriter(to))
-	return func() {
-		log.SetOutput(before)
-		log.SetFlags(flags)
-	}
-}
-
-// lineWriter is a writer of lines. It does not block: the drawing code may write to the log.
-type lineWriter func(line string)
-
-func (d lineWriter) Write(p []byte) (int, error) {
-	go d(strings.TrimSpace(string(p)))
-	return len(p), nil
 }

@@ -117,9 +117,9 @@ func (t *topScreen) options() tui.Options {
 	o = o.For(t.sh.Env)
 	switch t.background.String() {
 	case "dark":
-		o.Background, o.Ask = tui.Dark, false
+		o.Background = tui.Dark
 	case "light":
-		o.Background, o.Ask = tui.Light, false
+		o.Background = tui.Light
 	}
 	if !t.sh.OutColor() {
 		o.Background = tui.None

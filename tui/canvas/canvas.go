@@ -165,13 +165,6 @@ func (a Area) Right(y int, i Ink, text string) int {
 	return x
 }
 
-// Wipe empties a canvas.
-func (c *Canvas) Wipe() {
-	for i := range c.cells {
-		c.cells[i] = cell{r: ' '}
-	}
-}
-
 // Box draws a frame in the middle of an area, and returns its inside.
 func (l Look) Box(a Area, title string, w, h int) Area {
 	w, h = min(w+4, a.W), min(h+2, a.H)
