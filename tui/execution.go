@@ -1,20 +1,28 @@
 package tui
 
 import (
-	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
 )
 
 // executionScreen shows one execution: its tasks as a tree, and beside or below it one of several
 // panes about the chosen line.
 type executionScreen struct {
-	executionReader
+	source Source
+	id     string
 
+	execution  Execution
+	known      bool              // it has been read
+	timers     map[string]Row    // the timer that each waiting run waits for, by the run as text
+	childOfRun map[string]string // the child execution of each run, by the run as text
+
+	tree     *taskTree
+	history  *historyView
+	document documentView
+	data     dataPart
 	facts    canvas.List
 	due      canvas.List
 	children canvas.List
@@ -22,23 +30,6 @@ type executionScreen struct {
 	pane   pane
 	inPane bool // the keys go to the pane
 	typed  filterLine
-}
-
-// executionReader reads what the screen of an execution shows: the execution, its history page
-// by page, and the data of the chosen task.
-type executionReader struct {
-	src Source
-	id  string
-
-	now     Execution
-	known   bool // it has been read
-	timers  map[string]Row
-	parents map[string]string // the child execution of each run, as text
-
-	tree     *taskTree
-	history  *historyView
-	document documentView
-	data     dataPart
 
 	reads  executionReads
 	places executionPlaces // the parts that fit on the screen
@@ -66,68 +57,27 @@ type filterLine struct {
 	before string
 }
 
-func newExecutionScreen(src Source, id string) screen {
-	return &executionScreen{executionReader: executionReader{src: src, id: id, tree: newTaskTree(), history: newHistoryView()}}
+func newExecutionScreen(source Source, id string) screen {
+	return &executionScreen{source: source, id: id, tree: newTaskTree(), history: newHistoryView()}
 }
 
-func (rd *executionReader) title() string { return rd.id }
+func (s *executionScreen) title() string { return s.id }
 
 func (s *executionScreen) typing() bool { return s.typed.on }
 
-// show stores the execution; had is the version of the tree when it was requested.
-func (rd *executionReader) show(x Execution, had int64) {
-	rd.now, rd.known = x, true
-	rd.tree.read(x.Document)
-	if x.Version < had || rd.tree.x.Version < had {
-		rd.reads.rebuild = true
-	}
-	rd.document.read(x.Document)
-	rd.timers, rd.parents = map[string]Row{}, map[string]string{}
-	for _, r := range x.Timers {
-		if limits(r.Kind) {
-			continue
-		}
-		if known, ok := rd.timers[r.Task]; !ok || r.At.Before(known.At) {
-			rd.timers[r.Task] = r
-		}
-	}
-	for _, r := range x.Children {
-		if r.Task != "" {
-			rd.parents[r.Task] = r.ID
-		}
-	}
-}
-
-// add adds later events.
-func (rd *executionReader) add(after int64, events []Event) {
-	if rd.reads.rebuild && after == 0 {
-		rd.reads.rebuild = false
-		rd.tree.reset()
-		rd.history.reset()
-		rd.data.forget()
-	}
-	rd.tree.add(events)
-	rd.history.feed(events)
-}
-
-// limits reports whether a timer is only a time limit, which does not say when a run continues.
-func limits(kind string) bool {
-	return strings.HasPrefix(kind, "timeout") || strings.HasPrefix(kind, "delivery")
-}
-
 // childOf returns the child execution that a run has started, if any.
-func (rd *executionReader) childOf(at int32) string {
+func (s *executionScreen) childOf(at int32) string {
 	if at <= 0 {
 		return ""
 	}
-	return rd.parents[rd.tree.runs[at].String()]
+	return s.childOfRun[s.tree.runs[at].String()]
 }
 
 // timer returns the timer for actions: that of the row, or the one that the chosen task waits for.
 func (s *executionScreen) timer() Row {
 	if s.inPane {
 		if s.pane == timersPane {
-			return canvas.At(s.now.Timers, s.due.Cursor)
+			return canvas.At(s.execution.Timers, s.due.Cursor)
 		}
 	} else if at := s.tree.chosenRun(); at > 0 {
 		return s.timers[s.tree.runs[at].String()]
@@ -136,10 +86,10 @@ func (s *executionScreen) timer() Row {
 }
 
 // states returns the states of the running tasks, by their lines in the document.
-func (rd *executionReader) states() map[int]State {
+func (s *executionScreen) states() map[int]State {
 	lines := map[int]State{}
-	for _, r := range rd.tree.x.Open() {
-		line := rd.tree.tasks.at(rd.tree.runs[r.Index].task).Line
+	for _, r := range s.tree.x.Open() {
+		line := s.tree.tasks.at(s.tree.runs[r.Index].task).Line
 		if line > 0 && (lines[line] == "" || r.State == Waiting || r.State == Retrying) {
 			lines[line] = r.State
 		}
@@ -149,9 +99,9 @@ func (rd *executionReader) states() map[int]State {
 
 // look returns what the tree shows in addition to its history.
 func (s *executionScreen) look(now time.Time) treeLook {
-	how := treeLook{top: s.now.Row, timers: s.timers, breaks: s.now.Breaks, now: now, focus: !s.inPane}
-	if len(s.parents) > 0 {
-		how.child = func(run string) bool { return s.parents[run] != "" }
+	how := treeLook{top: s.execution.Row, timers: s.timers, breaks: s.execution.Breaks, now: now, focus: !s.inPane}
+	if len(s.childOfRun) > 0 {
+		how.child = func(run string) bool { return s.childOfRun[run] != "" }
 	}
 	return how
 }
@@ -187,7 +137,6 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 // showPane shows a pane, and reads its missing data.
 func (s *executionScreen) showPane(p pane) tea.Cmd {
 	s.pane = p
-	s.places.seen[p] = true
 	return s.readData()
 }
 
@@ -208,7 +157,7 @@ func (s *executionScreen) entersPane() (what string, enter func() tea.Cmd) {
 			}
 		}
 	case childrenPane:
-		if child := canvas.At(s.now.Children, s.children.Cursor); child.ID != "" {
+		if child := canvas.At(s.execution.Children, s.children.Cursor); child.ID != "" {
 			return "open", func() tea.Cmd { return give(wantOpen{child.ID}) }
 		}
 	case factsPane:
@@ -298,61 +247,5 @@ func (s *executionScreen) typeKey(k string) tea.Cmd {
 		s.typed.Key(k)
 	}
 	s.filtered().narrow(s.typed.Text())
-	return s.readPage()
-}
-
-// sourcesBefore returns the sources of a run's input, best first: its request, the output of the
-// previous task, the input of the task that contains it.
-func (rd *executionReader) sourcesBefore(at int32) []dataSource {
-	t := rd.tree
-	var sources []dataSource
-	for ; at >= 0; at = t.runs[at].parent() {
-		r := &t.runs[at]
-		if r.Requested > 0 {
-			sources = append(sources, dataSource{r.Requested, inputData, ", event " + history.Number(r.Requested)})
-		}
-		if prior := t.prior(at); prior >= 0 {
-			p := &t.runs[prior]
-			note := " of " + t.tasks.at(p.task).Name + " before it, event " + history.Number(p.Ended.Version)
-			return append(sources, dataSource{p.Ended.Version, resultData, note})
-		}
-	}
-	return sources
-}
-
-// prior returns the run whose output is another one's input; -1 if there is none.
-func (t *runTree) prior(at int32) int32 {
-	r := &t.runs[at]
-	if r.parent() < 0 {
-		return -1
-	}
-	p := &t.runs[r.parent()]
-	around := t.tasks.at(p.task)
-	if around.Kind == "fork" {
-		return -1
-	}
-	handles := caught(t.tasks.at(r.task), around)
-	if found := t.lastOf(p.turns[r.turn].runs, at, handles); found >= 0 || handles || r.turn == 0 {
-		return found
-	}
-	if p.turns[r.turn].attempt != p.turns[r.turn-1].attempt {
-		return -1 // an attempt begins with the input of the first one
-	}
-	return t.lastOf(p.turns[r.turn-1].runs, at, false)
-}
-
-// lastOf returns the last run, among runs, that succeeded before another one.
-func (t *runTree) lastOf(runs []int32, before int32, handles bool) int32 {
-	found := int32(-1)
-	for _, at := range runs {
-		r := &t.runs[at]
-		around := t.tasks.at(t.runs[r.parent()].task)
-		if at >= before || r.State != Completed || caught(t.tasks.at(r.task), around) != handles {
-			continue
-		}
-		if found < 0 || r.Ended.Version > t.runs[found].Ended.Version {
-			found = at
-		}
-	}
-	return found
+	return nil
 }

@@ -14,7 +14,6 @@ type executionPlaces struct {
 	tree, tabs, pane, third rect
 	ends                    [paneCount]int // of the tabs
 	beside                  pane           // what is drawn in the third column
-	seen                    [paneCount]bool
 }
 
 // rect is a part of the drawn area.
@@ -30,9 +29,6 @@ const (
 	threeColumns = 160
 	twoRows      = 11
 )
-
-// seen reports whether a pane is visible.
-func (rd *executionReader) seen(p pane) bool { return rd.places.seen[p] }
 
 // draw draws the screen.
 func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
@@ -96,8 +92,6 @@ func (s *executionScreen) arrange(all rect) {
 		p.tabs = rect{panes.x, panes.y, panes.w, 1}
 		p.pane = rect{panes.x, panes.y + 1, panes.w, panes.h - 1}
 	}
-	p.seen[s.pane] = p.pane.h > 0
-	p.seen[p.beside] = p.seen[p.beside] || p.third.h > 0
 }
 
 // tabs draws the names of the panes.
@@ -140,12 +134,12 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 		l.Rest(a, 1, canvas.Faint, text)
 		return 1
 	}
-	sign := signOf(l, s.now.State)
-	x := a.Put(0, 0, sign.ink|canvas.Strong, sign.glyph+" "+string(s.now.State)) + 2
+	sign := signOf(l, s.execution.State)
+	x := a.Put(0, 0, sign.ink|canvas.Strong, sign.glyph+" "+string(s.execution.State)) + 2
 	right := a.Right(0, canvas.Faint, " "+s.progress(now))
 	row := a.Part(0, 0, max(x, right), 1)
 	x = l.Rest(row, x, canvas.Strong, s.id) + 2
-	l.Rest(row, x, canvas.Faint, s.now.Workflow)
+	l.Rest(row, x, canvas.Faint, s.execution.Workflow)
 	if a.H < 6 {
 		return 1
 	}
@@ -159,17 +153,17 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 }
 
 // progress describes how far the execution has come, and how long that took.
-func (rd *executionReader) progress(now time.Time) string {
-	text := history.Count(rd.now.Version, "event")
-	if rd.tree.x.Version < rd.now.Version {
-		text = history.Number(rd.tree.x.Version) + " of " + text + " read"
+func (s *executionScreen) progress(now time.Time) string {
+	text := history.Count(s.execution.Version, "event")
+	if s.tree.x.Version < s.execution.Version {
+		text = history.Number(s.tree.x.Version) + " of " + text + " read"
 	}
 	switch {
-	case rd.now.At.IsZero():
-	case rd.now.State.Ended() && !rd.now.Until.IsZero():
-		text += "  took " + history.Duration(rd.now.Until.Sub(rd.now.At))
+	case s.execution.At.IsZero():
+	case s.execution.State.Ended() && !s.execution.Until.IsZero():
+		text += "  took " + history.Duration(s.execution.Until.Sub(s.execution.At))
 	default:
-		text += "  " + since(now, rd.now.At) + " old"
+		text += "  " + since(now, s.execution.At) + " old"
 	}
 	return text
 }
@@ -179,37 +173,37 @@ func (s *executionScreen) say(now time.Time) (canvas.Ink, string) {
 	switch {
 	case s.reads.problem != "":
 		return canvas.Bad, s.reads.problem
-	case s.now.Problem != "":
-		return canvas.Bad, s.now.Problem
+	case s.execution.Problem != "":
+		return canvas.Bad, s.execution.Problem
 	case s.tree.window.typed != "" && !s.inPane:
 		return canvas.Accent, "filter " + s.tree.window.typed + ": " + history.Count(s.tree.window.found, "run") + " of " +
 			history.Number(len(s.tree.runs)-1) + " (esc: all)"
-	case s.now.State == Faulted:
-		return canvas.Bad, s.now.Note
-	case s.now.State.Ended():
-		return canvas.Faint, s.now.Note
+	case s.execution.State == Faulted:
+		return canvas.Bad, s.execution.Note
+	case s.execution.State.Ended():
+		return canvas.Faint, s.execution.Note
 	default:
 		return canvas.Normal, s.working(now)
 	}
 }
 
 // working describes what is running, and what is waited for.
-func (rd *executionReader) working(now time.Time) string {
+func (s *executionScreen) working(now time.Time) string {
 	var parts []string
-	working := rd.tree.x.Innermost()
+	working := s.tree.x.Innermost()
 	for _, run := range working[:min(4, len(working))] {
-		r := &rd.tree.runs[run.Index]
-		part := rd.tree.nameOf(r) + " " + string(r.State)
-		how := treeLook{timers: rd.timers, now: now}
-		if text := rd.tree.timeOf(r, &how); text != "" {
+		r := &s.tree.runs[run.Index]
+		part := s.tree.nameOf(r) + " " + string(r.State)
+		how := treeLook{timers: s.timers, now: now}
+		if text := s.tree.timeOf(r, &how); text != "" {
 			part += " " + text
 		}
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
-		parts = append(parts, rd.now.Waits...)
+		parts = append(parts, s.execution.Waits...)
 	}
-	if rd.tree.window.follow {
+	if s.tree.window.follow {
 		parts = append(parts, "(follows)")
 	}
 	return strings.Join(parts, "  ")
@@ -220,9 +214,9 @@ func (s *executionScreen) paneTitle(p pane) string {
 	n := 0
 	switch p {
 	case timersPane:
-		n = len(s.now.Timers)
+		n = len(s.execution.Timers)
 	case childrenPane:
-		n = len(s.now.Children)
+		n = len(s.execution.Children)
 	case dataPane, timelinePane, documentPane, historyPane, factsPane, paneCount:
 	}
 	name := [...]string{"Data", "Timeline", "Document", "History", "Timers", "Facts", "Children"}[p]
@@ -259,44 +253,12 @@ func (s *executionScreen) drawPane(p pane, a canvas.Area, l canvas.Look, now tim
 	}
 }
 
-func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
-	s.data.want(&s.executionReader)
-	title := s.dataTitle()
-	if focus {
-		if path := s.data.view.label(); path != "" && path != "." {
-			title += "  " + path
-		}
-	}
-	i := canvas.Accent
-	if s.data.problem != "" {
-		i = canvas.Bad
-	}
-	l.Rest(a, 0, i, title)
-	head := s.dataHead()
-	if head > 1 {
-		l.Rest(a.Part(0, 1, a.W, 1), 0, canvas.Normal, s.madeCall())
-	}
-	rest := a.Part(0, head, a.W, a.H-head)
-	if (s.data.found || s.data.fixed != nil) && s.data.view.text != "" {
-		s.data.view.draw(rest, l, focus)
-	}
-}
-
-// dataHead returns the number of lines above the data: a title and, if there is room, the call that
-// the task made.
-func (s *executionScreen) dataHead() int {
-	if s.madeCall() != "" && s.places.pane.h > 2 {
-		return 2
-	}
-	return 1
-}
-
 func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
-	if len(s.now.Timers) == 0 {
+	if len(s.execution.Timers) == 0 {
 		l.Rest(a, 1, canvas.Faint, "no timers")
 	}
-	s.due.Rows(a, len(s.now.Timers), cursor, func(a canvas.Area, at int) {
-		r := s.now.Timers[at]
+	s.due.Rows(a, len(s.execution.Timers), cursor, func(a canvas.Area, at int) {
+		r := s.execution.Timers[at]
 		sign := signOf(l, r.State)
 		a.Put(0, 0, sign.ink, sign.glyph)
 		how := canvas.Normal
@@ -320,11 +282,11 @@ func (s *executionScreen) taskName(run string) string {
 }
 
 func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
-	if len(s.now.Children) == 0 {
+	if len(s.execution.Children) == 0 {
 		l.Rest(a, 1, canvas.Faint, "no children")
 	}
-	s.children.Rows(a, len(s.now.Children), cursor, func(a canvas.Area, at int) {
-		r := s.now.Children[at]
+	s.children.Rows(a, len(s.execution.Children), cursor, func(a canvas.Area, at int) {
+		r := s.execution.Children[at]
 		sign := signOf(l, r.State)
 		x := a.Put(0, 0, sign.ink, sign.glyph+" ")
 		x = l.Field(a, x, 0, 10, sign.ink, string(r.State)) + 1
@@ -345,17 +307,17 @@ type fact struct {
 // allFacts returns what is known of the execution: what it is, what it waits for, its data.
 func (s *executionScreen) allFacts() []fact {
 	var all []fact
-	if s.now.Problem != "" {
-		all = append(all, fact{name: "not known", text: s.now.Problem, ink: canvas.Bad})
+	if s.execution.Problem != "" {
+		all = append(all, fact{name: "not known", text: s.execution.Problem, ink: canvas.Bad})
 	}
-	for _, wait := range s.now.Waits {
+	for _, wait := range s.execution.Waits {
 		all = append(all, fact{name: "waits for", text: wait, ink: canvas.Calm})
 	}
-	for _, f := range s.now.Facts {
+	for _, f := range s.execution.Facts {
 		all = append(all, fact{name: f[0], text: f[1]})
 	}
-	for i := range s.now.Data {
-		d := &s.now.Data[i]
+	for i := range s.execution.Data {
+		d := &s.execution.Data[i]
 		all = append(all, fact{name: d.Name, text: d.Text[:min(len(d.Text), 1000)], ink: canvas.Good, data: d})
 	}
 	return all

@@ -170,8 +170,8 @@ func TestExecutionFilter(t *testing.T) {
 	s.inPane = true
 	press(t, s, "/", "f", "i", "r", "e", "d", "enter")
 	shoot(t, s, 80, 20, noon)
-	if s.history.matched != 1 || s.tree.window.typed != "" {
-		t.Errorf("%d events match, and the tree is filtered by %q", s.history.matched, s.tree.window.typed)
+	if len(s.history.shown) != 1 || s.tree.window.typed != "" {
+		t.Errorf("%d events match, and the tree is filtered by %q", len(s.history.shown), s.tree.window.typed)
 	}
 	press(t, s, "enter")
 	if s.pane != dataPane || !strings.Contains(s.dataTitle(), "event 8") {
@@ -303,8 +303,8 @@ func TestExecutionMouse(t *testing.T) {
 func BenchmarkExecutionDraw(b *testing.B) {
 	src := &historySource{x: Execution{Row: Row{ID: "x", State: Running}, Document: documentOf(shop), Version: 200_002}, events: loop(100_000).events, page: 1000}
 	s := newExecutionScreen(src, "x").(*executionScreen)
-	s.show(src.x, 0)
-	s.add(0, src.events)
+	s.take(gotExecution{of: s, x: src.x})
+	s.take(gotEvents{of: s, events: src.events})
 	c := canvas.New(160, 48)
 	for b.Loop() {
 		s.tree.changes++

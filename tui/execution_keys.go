@@ -35,7 +35,7 @@ func (s *executionScreen) chose() tea.Cmd {
 	if !s.inPane {
 		s.data.event, s.data.fixed = 0, nil
 	}
-	return tea.Batch(s.readPage(), s.readData())
+	return s.readData()
 }
 
 // scrolled returns the focused part, and its lines.
@@ -43,7 +43,7 @@ func (s *executionScreen) scrolled() (on scroller, lines *canvas.List) {
 	if !s.inPane {
 		return s.tree, &s.tree.window.List
 	}
-	s.due.Length, s.facts.Length, s.children.Length = len(s.now.Timers), len(s.allFacts()), len(s.now.Children)
+	s.due.Length, s.facts.Length, s.children.Length = len(s.execution.Timers), len(s.allFacts()), len(s.execution.Children)
 	switch s.pane {
 	case historyPane:
 		return s.history, &s.history.List
@@ -71,10 +71,10 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	case "B":
 		return s.turnBreak(), true
 	case "P":
-		if s.now.Execution == "" {
+		if s.execution.Execution == "" {
 			return give(wantNotice{text: "it has no parent", bad: true}), true
 		}
-		return give(wantOpen{s.now.Execution}), true
+		return give(wantOpen{s.execution.Execution}), true
 	}
 	if cmd, ok := wantOf(k, Executions, s.id); ok {
 		return cmd, true
@@ -91,7 +91,7 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 func (s *executionScreen) turnBreak() tea.Cmd {
 	ref := s.tree.chosenTask().Ref
 	switch {
-	case s.now.Breaks == nil:
+	case s.execution.Breaks == nil:
 		return give(wantNotice{text: "breakpoints only stop playback", bad: true})
 	case ref == "":
 		return give(wantNotice{text: "no task is selected", bad: true})
@@ -130,12 +130,11 @@ func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
 	default:
 		return nil, s.foldKey(k)
 	}
-	return tea.Batch(s.readPage(), s.readData()), true
+	return s.readData(), true
 }
 
 func (s *executionScreen) turnPane(by int) {
 	s.pane = (s.pane + pane(by)) % paneCount
-	s.places.seen[s.pane] = true
 	if s.charts() {
 		s.inPane = false
 	} else if s.places.pane.h == 0 {
@@ -204,7 +203,7 @@ func (s *executionScreen) copied() wantCopy {
 	case timersPane:
 		return wantCopy{"id of the timer", s.timer().ID}
 	case childrenPane:
-		return wantCopy{"id of the child", canvas.At(s.now.Children, s.children.Cursor).ID}
+		return wantCopy{"id of the child", canvas.At(s.execution.Children, s.children.Cursor).ID}
 	case factsPane:
 		fact := canvas.At(s.allFacts(), s.facts.Cursor)
 		if fact.data != nil {
@@ -232,20 +231,20 @@ func (s *executionScreen) hints() []hint {
 	if what, _ := s.leaves(); what != "" {
 		all = append(all, hint{"esc", what, false})
 	}
-	if s.timer().ID != "" && can(s.src, Fire) {
+	if s.timer().ID != "" && can(s.source, Fire) {
 		all = append(all, hint{"F", "fire", false}, hint{"C", "cancel timer", false}, hint{"M", "move timer", false})
 	}
-	for _, d := range offered(s.src, Executions, s.now.Row) {
+	for _, d := range offered(s.source, Executions, s.execution.Row) {
 		all = append(all, hint{d.key, d.what, d.verb == Record})
 	}
-	if s.now.Breaks != nil {
+	if s.execution.Breaks != nil {
 		all = append(all, hint{"B", "breakpoint on/off", false})
 	}
 	all = append(all,
 		hint{"b", "data before/after", false}, hint{"f", "follow", false}, hint{"/", "filter", false},
 		hint{"}", "open all", true}, hint{"{", "fold all", true},
 		hint{"g G", "first, last", true}, hint{"shift+tab", "pane before", true})
-	if s.now.Execution != "" {
+	if s.execution.Execution != "" {
 		all = append(all, hint{"P", "the parent", true})
 	}
 	return all
@@ -278,7 +277,7 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 	case p.tabs.has(x, y):
 		for at := range paneCount {
 			if x-p.tabs.x < p.ends[at] {
-				s.pane, s.inPane, p.seen[at] = at, at != timelinePane, true
+				s.pane, s.inPane = at, at != timelinePane
 				break
 			}
 		}

@@ -20,9 +20,9 @@ import (
 
 // Options configure the screen.
 type Options struct {
-	Title      string // of the terminal's window
+	Title      string     // of the terminal's window
 	Background Background // Auto asks the terminal
-	ASCII      bool // only ASCII characters
+	ASCII      bool       // only ASCII characters
 	Mouse      bool
 
 	Every time.Duration  // polling interval of the overview
