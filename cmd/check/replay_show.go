@@ -139,13 +139,17 @@ func shortened(value []byte, longest int) string {
 
 // place names a place in a document.
 func (r *replaying) place(at *recording.Place) string {
-	return fmt.Sprintf("%s:%d:%d", cmp.Or(at.Document, r.source.Name), at.Line, at.Column)
+	text := fmt.Sprintf("%s:%d:%d", cmp.Or(at.Document, r.source.Name), at.Line, at.Column)
+	if at.Recording != "" {
+		text += " in " + at.Recording
+	}
+	return text
 }
 
 // frame prints a line of a document.
 func (r *replaying) frame(at *recording.Place, on bool) {
 	if at != nil {
-		cli.PrintFrame(r.sh.Out, on, cmp.Or(at.Document, r.source.Name), yaml.Pos{Line: at.Line, Column: at.Column}, at.Text)
+		cli.PrintFrame(r.sh.Out, on, r.place(at), yaml.Pos{Line: at.Line, Column: at.Column}, at.Text)
 	}
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"strings"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/report"
@@ -86,8 +85,7 @@ func (r *replaying) printed(d *recording.Difference, recorded *report.Recording,
 		})
 	}
 	if len(out.Frames) == 2 && r.source.Def != nil {
-		name, _, _ := strings.Cut(d.RecordedAt.Document, " in ")
-		if before := recorded.Definition(name); before != nil {
+		if before := recorded.Definition(d.RecordedAt.Document); before != nil {
 			report.Compare(&out.Frames[0], &out.Frames[1], before, r.source.Def)
 		}
 	}

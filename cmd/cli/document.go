@@ -459,13 +459,13 @@ func (d Document) Place(ref string) (at yaml.Pos, ok bool) {
 // Frame prints a line of the document with a mark below the column.
 func (d Document) Frame(w io.Writer, on bool, at yaml.Pos) {
 	if line, ok := d.Line(at.Line); ok {
-		PrintFrame(w, on, d.Name, at, line)
+		PrintFrame(w, on, fmt.Sprintf("%s:%d:%d", d.Name, at.Line, at.Column), at, line)
 	}
 }
 
-// PrintFrame prints a line of a file with a mark below the column.
-func PrintFrame(w io.Writer, on bool, file string, at yaml.Pos, line string) {
-	fmt.Fprintf(w, "  at %s:%d:%d\n", Printable(file), at.Line, at.Column)
+// PrintFrame prints a line of a document with a mark below the column. place names both.
+func PrintFrame(w io.Writer, on bool, place string, at yaml.Pos, line string) {
+	fmt.Fprintf(w, "  at %s\n", Printable(place))
 	fmt.Fprintf(w, "%6d | %s\n", at.Line, Printable(line))
 	pad := strings.Repeat(" ", max(at.Column-1, 0))
 	fmt.Fprintf(w, "       | %s%s\n", pad, Paint(on, Red, "^"))

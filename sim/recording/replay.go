@@ -140,7 +140,6 @@ type replay struct {
 type document struct {
 	was, now *dsl.Definition
 	hash     string
-	wasName  string
 }
 
 // changed reports whether the replay uses a different document than the recorded one.
@@ -184,7 +183,7 @@ func (rp *replay) document(recorded DocumentText) *document {
 		}
 		return nil
 	}
-	d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + rp.Name}
+	d := &document{was: got.def, now: got.def, hash: recorded.SHA256}
 	if w := rp.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
 		d.now = w
 	}

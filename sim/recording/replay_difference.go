@@ -48,10 +48,11 @@ type Difference struct {
 
 // Place is a line of a document.
 type Place struct {
-	Document string `json:"document"`
-	Line     int    `json:"line"`
-	Column   int    `json:"column"`
-	Text     string `json:"text"`
+	Document  string `json:"document"`
+	Recording string `json:"recording,omitempty"` // the file that contains the document
+	Line      int    `json:"line"`
+	Column    int    `json:"column"`
+	Text      string `json:"text"`
 }
 
 // differs records the first difference, at the current event.
@@ -120,19 +121,24 @@ func (rp *replay) locate(d *Difference, execution string) {
 	if d.task == "" && strings.Contains(d.Recorded+d.Replayed, "time limit of the workflow") {
 		d.task, d.now = timeLimit, timeLimit
 	}
-	d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.task).Ref)
+	d.RecordedAt = placeOf(doc.was, rp.Name, event.ParseRun(d.task).Ref)
 	if doc.changed() {
 		d.ReplayedAt = placeOf(doc.now, "", event.ParseRun(d.now).Ref)
 	} else if d.RecordedAt == nil {
-		d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.now).Ref)
+		d.RecordedAt = placeOf(doc.was, rp.Name, event.ParseRun(d.now).Ref)
 	}
 }
 
 // timeLimit replaces a task reference for the timeout of the whole workflow.
 const timeLimit = "timeout"
 
-func placeOf(def *dsl.Definition, name, ref string) *Place {
-	p := &Place{Document: name}
+// placeOf returns the place of a task in the document of a recording, or, if that is "", in a
+// changed document, whose name the caller knows.
+func placeOf(def *dsl.Definition, recording, ref string) *Place {
+	p := &Place{Recording: recording}
+	if recording != "" {
+		p.Document = def.Document.Name
+	}
 	lines := strings.Split(string(def.Source), "\n")
 	if t := def.Task(ref); t != nil {
 		p.Line, p.Column = t.Pos.Line, t.Pos.Column

@@ -110,10 +110,11 @@ func (x *executionReplay) openTask(n *decide.Node) OpenTask {
 	out := OpenTask{
 		Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
 		Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt), Input: canonical.Encode(n.Input.V),
-		At: placeOf(x.doc.now, x.doc.wasName, n.Run.Ref),
 	}
 	if x.doc.changed() {
-		out.At.Document = ""
+		out.At = placeOf(x.doc.now, "", n.Run.Ref)
+	} else {
+		out.At = placeOf(x.doc.now, x.replay.Name, n.Run.Ref)
 	}
 	if len(n.Vars) > 0 {
 		out.Variables = map[string]json.RawMessage{}
