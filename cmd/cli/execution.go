@@ -54,7 +54,7 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 func KeptOf(keep store.Keep) string {
 	var bounds []string
 	if keep.Age > 0 {
-		bounds = append(bounds, "for "+keptText(keep.Age))
+		bounds = append(bounds, "for "+spanText(keep.Age))
 	}
 	if keep.Count > 0 {
 		bounds = append(bounds, fmt.Sprintf("the newest %d", keep.Count))

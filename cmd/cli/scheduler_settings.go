@@ -110,14 +110,14 @@ func (s *SchedulerSettings) table() []setting {
 func (s *SchedulerSettings) check() (errs []error) {
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Limits.MinDelay >= s.Limits.MaxDelay {
-		wrong("SCHEDULER_MIN_DELAY is %s and SCHEDULER_MAX_DELAY is %s: want a smaller minimum", s.Limits.MinDelay, s.Limits.MaxDelay)
+		wrong("SCHEDULER_MIN_DELAY is %s and SCHEDULER_MAX_DELAY is %s: want a smaller minimum", spanText(s.Limits.MinDelay), spanText(s.Limits.MaxDelay))
 	}
 	const mostInDynamo = 320 << 10 // with key and headers less than the 400 KB of an item
 	if s.Records == InDynamo && s.Limits.Payload > mostInDynamo {
 		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", sizeText(s.Limits.Payload), InDynamo, mostInDynamo>>10)
 	}
 	if s.Retry.First > s.Retry.Longest {
-		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want the maximum to be at least the first pause", s.Retry.First, s.Retry.Longest)
+		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want the maximum to be at least the first pause", spanText(s.Retry.First), spanText(s.Retry.Longest))
 	}
 	if (s.Cert == "") != (s.Key == "") {
 		wrong("GRPC_TLS_CERT and GRPC_TLS_KEY must be set together")

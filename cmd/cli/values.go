@@ -94,12 +94,11 @@ func span(at *time.Duration, low, high time.Duration) spanValue {
 	return spanValue{at: at, low: low, high: high}
 }
 
-// String returns the duration in Go's notation.
-func (v spanValue) String() string { return v.at.String() }
+func (v spanValue) String() string { return spanText(*v.at) }
 
 // Set accepts a duration within the range.
 func (v spanValue) Set(text string) error {
-	wanted := fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", v.low, v.high)
+	wanted := fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", spanText(v.low), spanText(v.high))
 	if v.bareMS {
 		wanted = fmt.Errorf("want milliseconds from %d to %d, or a duration such as 1s or PT1S", v.low.Milliseconds(), v.high.Milliseconds())
 		if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 40); err == nil {
@@ -112,6 +111,25 @@ func (v spanValue) Set(text string) error {
 	}
 	*v.at = d
 	return nil
+}
+
+// spanText formats a duration as a setting has it: in days where that is exact, without units that
+// are zero.
+func spanText(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d > 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	if d == 0 {
+		return "0"
+	}
+	text := d.String()
+	for _, none := range []string{"m0s", "h0m"} { // 1h0m0s becomes 1h
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // fixedSpan parses a duration without months.
@@ -130,31 +148,13 @@ const (
 // keeping binds a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
 // execution enough time.
 func keeping(at *time.Duration) binding[time.Duration] {
-	return binding[time.Duration]{at, keptText, func(text string) (time.Duration, error) {
+	return binding[time.Duration]{at, spanText, func(text string) (time.Duration, error) {
 		d, ok := fixedSpan(text)
 		if !ok || d != 0 && (d < leastKept || d > maxKept) {
-			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for no limit", keptText(leastKept), keptText(maxKept))
+			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for no limit", spanText(leastKept), spanText(maxKept))
 		}
 		return d, nil
 	}}
-}
-
-// keptText formats a duration, in days where that is exact.
-func keptText(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d > 0 && d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	if d == 0 {
-		return "0"
-	}
-	text := d.String()
-	for _, none := range []string{"m0s", "h0m"} { // 1h0m0s becomes 1h
-		if strings.HasSuffix(text, none) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }
 
 // truth binds a boolean, in the usual words for yes and no.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // The prefixes of topics that do not belong to the sink.
@@ -138,9 +139,9 @@ func (l Limits) CheckDue(due, now time.Time) error {
 	case !due.After(now):
 		return fmt.Errorf("execute_at %s has passed: it is %s", at(due), at(now))
 	case due.Before(earliest):
-		return fmt.Errorf("execute_at %s is too early: want at least %s from now, after %s", at(due), l.MinDelay, at(earliest))
+		return fmt.Errorf("execute_at %s is too early: want at least %s from now, after %s", at(due), history.Duration(l.MinDelay), at(earliest))
 	case due.After(latest):
-		return fmt.Errorf("execute_at %s is too late: want at most %s from now, before %s", at(due), l.MaxDelay, at(latest))
+		return fmt.Errorf("execute_at %s is too late: want at most %s from now, before %s", at(due), history.Duration(l.MaxDelay), at(latest))
 	}
 	return nil
 }
