@@ -64,7 +64,7 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 		t.services[name] = newMeters(name, r)
 	}
 	t.registration = r.histogram("timer_registration_duration_seconds", "Seconds that registering a timer took.", quick()).WithLabelValues()
-	t.firing = r.histogram("timer_firing_duration_seconds", "Seconds that firing a batch of due timers took.", quick()).WithLabelValues()
+	t.firing = r.histogram("timer_firing_duration_seconds", "Seconds that firing took, for each timer that of its batch.", quick()).WithLabelValues()
 	t.latency = r.histogram("timer_firing_latency_seconds", "Seconds from when a timer was due until it was fired.", late()).WithLabelValues()
 	t.tasks = r.counter("executor_tasks_processed_total", "Performed tasks, by type and status.", "task_type", "status")
 	t.durations = r.histogram("executor_task_duration_seconds", "Seconds that performing a task took.", long(), "task_type")
@@ -164,8 +164,7 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 	now := time.Now()
 	switch a.What { //nolint:exhaustive // the others are counted elsewhere
 	case delivery.Began:
-		t.begin(a, now)
-		m.active.Inc()
+		t.begin(m, a, now)
 	case delivery.Done, delivery.Broken:
 		t.end(m, a, now)
 	case delivery.Failed, delivery.DeadLettered:
@@ -220,8 +219,16 @@ func (t *Telemetry) began(a delivery.Activity) work {
 	return t.active[key(a)]
 }
 
-func (t *Telemetry) begin(a delivery.Activity, now time.Time) {
+// begin records that a consumer handles a message. It may begin one again before it has ended it.
+func (t *Telemetry) begin(m *meters, a delivery.Activity, now time.Time) {
+	t.mu.Lock()
+	_, known := t.active[key(a)]
+	t.mu.Unlock()
 	t.mark(a, now)
+	if known {
+		return
+	}
+	m.active.Inc()
 	t.count(a.Service, func(c *Counts) { c.Active++ })
 }
 
@@ -233,16 +240,18 @@ func (t *Telemetry) count(service string, change func(*Counts)) {
 	t.counts[service] = c
 }
 
-// end records that a consumer has finished a message.
+// end records that a consumer has finished a message. If Redis failed, it may not have begun it.
 func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
-	w := t.began(a)
 	t.mu.Lock()
+	w, known := t.active[key(a)]
 	delete(t.active, key(a))
 	t.mu.Unlock()
-	m.active.Dec()
+	if known {
+		m.active.Dec()
+		t.count(a.Service, func(c *Counts) { c.Active-- })
+	}
 	if a.What == delivery.Broken {
 		m.unfired.Inc()
-		t.count(a.Service, func(c *Counts) { c.Active-- })
 		return
 	}
 	status := "success"
@@ -253,7 +262,6 @@ func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 	m.processed.WithLabelValues(kind, status).Inc()
 	m.duration.WithLabelValues(kind).Observe(now.Sub(w.began).Seconds())
 	t.count(a.Service, func(c *Counts) {
-		c.Active--
 		c.Processed++
 		if w.failed {
 			c.Failed++

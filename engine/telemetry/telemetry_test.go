@@ -118,6 +118,27 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// A message that is begun twice is active once, and one that is never begun is not active.
+func TestActive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	began := delivery.Activity{Service: "worker", Consumer: "c", What: delivery.Began, Message: store.Message{ID: "1-0", Tenant: "acme"}}
+	s.Observe(began)
+	s.Observe(began)
+	if got := s.Counts("worker").Active; got != 1 {
+		t.Errorf("%d are active, want 1", got)
+	}
+	for _, id := range []string{"1-0", "2-0"} {
+		s.Observe(delivery.Activity{Service: "worker", Consumer: "c", What: delivery.Broken, Message: store.Message{ID: id, Tenant: "acme"}})
+	}
+	if got := s.Counts("worker").Active; got != 0 {
+		t.Errorf("%d are active, want none", got)
+	}
+	if _, page := s.page(t, "/metrics"); !strings.Contains(page, "worker_active_events 0\n") {
+		t.Error("the metric differs")
+	}
+}
+
 // Removed and remaining executions are counted.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
