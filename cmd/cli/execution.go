@@ -28,8 +28,8 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	if !errors.Is(err, store.ErrNotFound) {
 		return x, BadID(err)
 	}
-	if start, wrong := timers.New(r.Store).Start(ctx, r.Tenant, id); wrong == nil {
-		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, start.Moment().Format(time.RFC3339Nano), start.ID)
+	if starts, wrong := timers.New(r.Store).Starts(ctx, r.Tenant, id); wrong == nil && len(starts) > 0 {
+		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, starts[0].Moment().Format(time.RFC3339Nano), starts[0].ID)
 	}
 	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest})
 	if wrong != nil {

@@ -57,7 +57,8 @@ version.
 ends, prints its output instead of the id, and returns the exit code of 'flunq run'.
 
 With --after or --at a timer starts it. Starting the same --id again under the same --key
-moves the start; 'flunq timers cancel --execution ID --key KEY' cancels it.`,
+moves the start; starting it without --after and --at, or 'flunq timers cancel --execution ID
+--key KEY', cancels it.`,
 		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
   flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
   flunq start shop.order --label team=payments --label incident=1207
@@ -141,7 +142,10 @@ func (s *starter) run(ctx context.Context, given string) error {
 func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartRequest) (startedRow, error) {
 	row := startedRow{ID: b.ID, Status: string(decide.Pending)}
 	if s.due.after+s.due.at == "" {
-		return row, engine.StartExecution(ctx, r.Store, b)
+		if err := engine.StartExecution(ctx, r.Store, b); err != nil || s.id == "" {
+			return row, err
+		}
+		return row, s.cancelStarts(ctx, r, b.ID)
 	}
 	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
@@ -162,6 +166,18 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	s.sh.Hint("it %s at %s, as timer %s", verb, cli.Moment(at), timerName(t))
 	row.Status, row.Due = "scheduled", &t.FireAt
 	return row, nil
+}
+
+// cancelStarts cancels the pending starts of an execution that has been started.
+func (s *starter) cancelStarts(ctx context.Context, r *cli.Remote, id string) error {
+	cancelled, err := timers.New(r.Store).CancelStarts(ctx, r.Tenant, id)
+	for _, p := range cancelled {
+		s.sh.Hint("it does not start again at %s: timer %s is cancelled", cli.Moment(p.Moment()), p.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("execution %s is started, but a pending start may remain ('flunq timers ls --kind start'): %w", id, err)
+	}
+	return nil
 }
 
 // timerName returns the id of a timer that was just set.

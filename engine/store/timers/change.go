@@ -47,6 +47,29 @@ func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error)
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
+// CancelStarts removes the timers that would start an execution, which has been started already. It
+// returns those that it has removed. The history gets no entries about them.
+func (ts Timers) CancelStarts(ctx context.Context, tenant, execution string) (cancelled []Pending, err error) {
+	found, err := ts.Starts(ctx, tenant, execution)
+	if err != nil {
+		return nil, err
+	}
+	keys := []string{
+		ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant),
+		ts.keys.Execution(tenant, execution), ts.keys.History(tenant, execution),
+	}
+	for _, p := range found {
+		n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, p.Member, storedIdentity(p.Timer), "").Int()
+		if err != nil {
+			return cancelled, store.Failed("cancel the start of execution "+execution, err)
+		}
+		if n == 1 {
+			cancelled = append(cancelled, p)
+		}
+	}
+	return cancelled, nil
+}
+
 // Move changes the time of a timer and returns the moved timer. For its execution it remains the same
 // timer. Move returns false if the timer is gone.
 func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {

@@ -77,31 +77,47 @@ func (ts Timers) Inputs(ctx context.Context, tenant, execution string) (out []Pe
 		}
 		out = append(out, pendingOf(redis.Z{Score: score, Member: member}, time.Time{}))
 	}
-	slices.SortFunc(out, func(a, b Pending) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Member, b.Member))
-	})
+	slices.SortFunc(out, compareDue)
 	return out, nil
 }
 
 // StartKey is the key of a delayed start, unless the user gives another one.
 const StartKey = "start"
 
-// Start returns the timer that starts an execution, set under StartKey: ErrNotFound if there is none.
-func (ts Timers) Start(ctx context.Context, tenant, execution string) (Pending, error) {
-	var none Pending
-	member, err := ts.current(ctx, event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey})
-	if err != nil {
-		return none, err
+// Starts returns the timers that would start an execution, the next one first. It reads the timer keys
+// of the whole tenant.
+func (ts Timers) Starts(ctx context.Context, tenant, execution string) (out []Pending, err error) {
+	if err := store.CheckIDs(tenant, execution); err != nil {
+		return nil, err
 	}
-	score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return none, fmt.Errorf("start of execution %s: %w", execution, store.ErrNotFound)
-	case err != nil:
-		return none, store.Failed("read the start of execution "+execution, err)
-	default:
-		return pendingOf(redis.Z{Score: score, Member: member}, time.Time{}), nil
+	anyKey := strings.TrimSuffix(store.TimerIdentity(event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer}), `"]`)
+	pattern := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `*`, `\*`, `?`, `\?`).Replace(anyKey) + "*"
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var fields []string
+		fields, cursor, err = ts.rdb.HScan(ctx, ts.keys.TimerKeys(tenant), cursor, pattern, store.ScanCount).Result()
+		if err != nil {
+			return nil, store.Failed("read the start of execution "+execution, err)
+		}
+		for i := 1; i < len(fields); i += 2 {
+			_, member, _ := strings.Cut(fields[i], " ")
+			score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+			if errors.Is(err, redis.Nil) { // it has fired or was cancelled
+				continue
+			}
+			if err != nil {
+				return nil, store.Failed("read the start of execution "+execution, err)
+			}
+			if p := pendingOf(redis.Z{Score: score, Member: member}, time.Time{}); p.Err == nil && p.Kind == event.StartTimer {
+				out = append(out, p)
+			}
+		}
 	}
+	slices.SortFunc(out, compareDue)
+	return slices.CompactFunc(out, func(a, b Pending) bool { return a.Member == b.Member }), nil // HSCAN may repeat fields
+}
+
+func compareDue(a, b Pending) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Member, b.Member))
 }
 
 // current returns the member of the timer that is set under the same key as t, "" if none is.
