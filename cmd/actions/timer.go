@@ -61,6 +61,8 @@ func Consequence(p timers.Pending, status string) string {
 		return "it cannot fire and is dead-lettered when it is due"
 	case p.Kind == event.DeliveryTimer:
 		return "an event is delivered again"
+	case p.Kind == event.StartTimer && status != "":
+		return "nothing starts: execution " + p.Execution + " exists already"
 	case p.Kind == event.StartTimer:
 		return "execution " + p.Execution + " starts"
 	case p.Kind == event.InputTimer && !examine.Ended(status):
@@ -118,6 +120,8 @@ func lossOf(p timers.Pending, status string) (loss string, needed bool) {
 		return "it could not fire anyway", false
 	case p.Kind == event.DeliveryTimer:
 		return "it holds the only copy of an event that is to be delivered again", true
+	case p.Kind == event.StartTimer && status != "":
+		return "execution " + p.Execution + " exists already", false
 	case p.Kind == event.StartTimer:
 		return "execution " + p.Execution + " does not start", false
 	case p.Kind == event.InputTimer:

@@ -33,7 +33,7 @@ func pageOf(ctx context.Context, sh *cli.Shell, r *cli.Remote, x store.Execution
 		p.settings = cli.DefaultSettings() // invalid settings of services do not concern this command
 	}
 	for _, read := range []func(context.Context, *cli.Remote, store.Execution, time.Time) error{
-		p.readRow, p.readInput, p.readSource, p.readChildren, p.readOpen,
+		p.readRow, p.readInput, p.readSource, p.readChildren, p.readPostponed, p.readOpen,
 	} {
 		if err := read(ctx, r, x, now); err != nil {
 			return p, err
@@ -93,6 +93,18 @@ func (p *executionPage) readChildren(ctx context.Context, r *cli.Remote, x store
 		return err
 	}
 	p.Children, err = rows(ctx, r, found, now)
+	return err
+}
+
+// readPostponed reads the events that could not be handled and are delivered again.
+func (p *executionPage) readPostponed(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	if examine.Ended(x.Status) {
+		return nil
+	}
+	found, err := timers.New(r.Store).Postponed(ctx, x.Tenant, x.ID, now)
+	for _, one := range found {
+		p.Timers = append(p.Timers, timerRowOf(one, now))
+	}
 	return err
 }
 
@@ -157,6 +169,8 @@ func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store
 				out[task] += fmt.Sprintf(" (%s unread)", history.Count(int(found.Lag), "event"))
 			}
 			p.unserved = true
+		case slices.ContainsFunc(p.Timers, func(t timerRow) bool { return t.Kind == event.DeliveryTimer && t.Task == task }):
+			out[task] = "has an event that could not be handled and is delivered again"
 		}
 	}
 	return out, nil

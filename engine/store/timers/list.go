@@ -198,6 +198,19 @@ func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.T
 	return found
 }
 
+// nextTimers is the number of timers of a set among which Postponed looks.
+const nextTimers = 10_000
+
+// Postponed returns the events of an execution that are delivered again later, the next one first. It
+// looks at the next timers only: a delivery is postponed by minutes at most.
+func (ts Timers) Postponed(ctx context.Context, tenant, execution string, now time.Time) ([]Pending, error) {
+	next, err := ts.rdb.ZRangeWithScores(ctx, ts.keys.Timers(tenant), 0, nextTimers-1).Result()
+	if err != nil {
+		return nil, store.Failed("look at the timers", err)
+	}
+	return Filter{Tenant: tenant, Execution: execution, Kind: event.DeliveryTimer}.pick(nil, next, new(position), now), nil
+}
+
 // position is the place up to which timers were listed.
 type position struct {
 	score  float64 // timers of lower scores were listed
