@@ -3,7 +3,9 @@ package schedule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,14 +123,18 @@ func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 	streamed := l.format.String() == "jsonl" || l.format.String() == "ids"
 	var rows []eventRow
 	var cursor string
+	none := true
 	err = c.each(ctx, request, func(e *schedulerpb.Event) error {
-		cursor = e.GetCursor()
+		cursor, none = e.GetCursor(), false
 		if streamed {
 			return list.Print(l.sh, l.format, []eventRow{rowOf(e)})
 		}
 		rows = append(rows, rowOf(e))
 		return nil
 	})
+	if err == nil && none && request.Partition != nil {
+		err = checkPartition(ctx, c, request.GetPartition())
+	}
 	if err != nil {
 		return err
 	}
@@ -141,6 +147,18 @@ func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 		l.sh.Hint("more with --after %s", cli.Quote(cli.Printable(cursor)))
 	}
 	return nil
+}
+
+// checkPartition returns an error if the scheduler does not have a partition.
+func checkPartition(ctx context.Context, c *client, partition int32) error {
+	out, err := c.Partitions(ctx, &schedulerpb.PartitionsRequest{})
+	if err != nil {
+		return c.failed(err)
+	}
+	if slices.Contains(out.GetPartitions(), partition) {
+		return nil
+	}
+	return fmt.Errorf("there is no partition %d: the scheduler has %d, numbered from 0 ('flunq schedule partitions')", partition, out.GetCount())
 }
 
 // each calls take with each event of a listing.
