@@ -31,6 +31,7 @@ func TestScriptOnScheduler(t *testing.T) {
 			env.Setenv("SCHEDULER_ADDRESS", l.Addr().String())
 			env.Setenv("SCHEDULER_GRPC", l.Addr().String())
 			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("NOT_UTF8", "\xff")
 			env.Setenv("TZ", "UTC")
 			env.Setenv("REDIS_URL", "redis://"+server.Addr())
 			return l.Close()

@@ -200,13 +200,22 @@ func (c *client) failed(err error) error {
 		return cli.Misusef("the scheduler at %s requires a valid token: give one with --token-file or SCHEDULER_TOKEN", c.address)
 	case codes.InvalidArgument:
 		return cli.Misusef("%s", s.Message())
+	case codes.Internal:
+		if strings.Contains(s.Message(), "error while marshaling") { // it was not sent
+			return cli.Misusef("a flag or an argument is not valid UTF-8")
+		}
+		return c.unexpected(s)
 	case codes.ResourceExhausted:
 		return cli.Fail(cli.ExitLimit, fmt.Errorf("the scheduler at %s refuses: %s", c.address, s.Message()))
 	case codes.Unimplemented:
 		return fmt.Errorf("the server at %s does not offer this: %s", c.address, s.Message())
 	default:
-		return fmt.Errorf("the scheduler at %s: %s (%s)", c.address, s.Message(), s.Code())
+		return c.unexpected(s)
 	}
+}
+
+func (c *client) unexpected(s *status.Status) error {
+	return fmt.Errorf("the scheduler at %s: %s (%s)", c.address, s.Message(), s.Code())
 }
 
 // refused returns an error that says why a request was not carried out; nil if it was.
