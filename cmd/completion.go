@@ -12,7 +12,8 @@ func newCompletionCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes commands in your shell",
 		Long: `Prints a script that completes flunq's commands, flags and their values in your shell.
-Run one of the lines below, or add it to your shell's startup file.`,
+Run one of the lines below, or add it to your shell's startup file. The script for bash
+needs the package bash-completion.`,
 		Example: `  source <(flunq completion bash)                   # ~/.bashrc
   source <(flunq completion zsh)                    # ~/.zshrc, after compinit
   flunq completion fish | source                    # ~/.config/fish/config.fish

@@ -52,7 +52,8 @@ func OutputFlag(c *cobra.Command, formats ...string) *Choice {
 
 // Offer makes the shell complete the words of a flag.
 func Offer(c *cobra.Command, flag string, words *Choice) {
-	CompleteFlag(c, flag, cobra.FixedCompletions(words.Words, cobra.ShellCompDirectiveNoFileComp))
+	named := slices.DeleteFunc(slices.Clone(words.Words), func(word string) bool { return word == "" })
+	CompleteFlag(c, flag, cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // CompleteFlag sets how the shell completes the values of a flag.

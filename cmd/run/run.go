@@ -92,7 +92,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at `URL` instead")
 	f.StringVar(&r.tenant, "tenant", cli.DefaultTenant, "run it for the tenant `NAME`")
 	f.StringVar(&r.example, "example", "", "run the example `NAME`, with its mocks and input; without a name, list them")
-	f.Lookup("example").NoOptDefVal = listExamples
+	offerExamples(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.TuneForSimulations(c.Context())
 		r.commandLine = CommandOf(c, args)
@@ -103,6 +103,20 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 
 // listExamples is the value of --example without a name.
 const listExamples = "?"
+
+// offerExamples makes the name of --example optional, and the shell complete it. A name after a
+// space is an argument to pflag.
+func offerExamples(c *cobra.Command) {
+	c.Flags().Lookup("example").NoOptDefVal = listExamples
+	names := cobra.FixedCompletions(workflows.Names(), cobra.ShellCompDirectiveNoFileComp)
+	cli.CompleteFlag(c, "example", names)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if c.Flags().Changed("example") && len(args) == 0 {
+			return names(c, args, word)
+		}
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+}
 
 // Runner is one run of the command.
 type Runner struct {

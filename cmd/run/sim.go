@@ -81,6 +81,7 @@ without faults.`,
 	f := c.Flags()
 	f.StringVar(&s.seeds, "seeds", "1000", "try the seeds `FROM:TO`, or this many")
 	f.StringVar(&s.faults, "faults", "all", "inject only `KINDS` of faults: "+strings.Join(faultWords(), ", ")+"; all or none")
+	cli.CompleteFlag(c, "faults", cobra.FixedCompletions(append(faultWords(), "all", "none"), cobra.ShellCompDirectiveNoFileComp))
 	f.IntVar(&s.executions, "executions", 1, "start the workflow `N` times concurrently")
 	f.IntVar(&s.processes, "processes", 2, "simulate `N` processes")
 	f.Uint64Var(&s.rate, "rate", 200, "inject one fault of each kind in `N` commands")
@@ -143,7 +144,7 @@ func (s *searcher) simulationFlags(c *cobra.Command) {
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339, default 2026-01-01T00:00:00Z)")
 	f.StringVar(&r.maxTime, "max-time", "", "stop a run after `DURATION` of virtual time (30d, 12h, P1M)")
 	f.StringVar(&r.example, "example", "", "search the example `NAME`; without a name, list them")
-	f.Lookup("example").NoOptDefVal = listExamples
+	offerExamples(c)
 }
 
 func (s *searcher) arguments(c *cobra.Command, args []string) error {
