@@ -315,7 +315,7 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 // dataHead returns the number of lines above the data: a title and, if there is room, the call that
 // the task made.
 func (s *executionScreen) dataHead() int {
-	if s.madeCall() != "" && s.places.pane.h > 2 {
+	if s.madeCall() != "" && s.places.pane.H > 2 {
 		return 2
 	}
 	return 1

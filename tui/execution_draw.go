@@ -9,19 +9,12 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// executionPlaces are the positions of drawn parts, for the mouse.
+// executionPlaces are where the parts were drawn, for the mouse; a part without space is empty.
 type executionPlaces struct {
-	tree, tabs, pane, third rect
+	tree, tabs, pane, third canvas.Area
 	ends                    [paneCount]int // of the tabs
-	beside                  pane           // what is drawn in the third column
+	beside                  pane           // what is drawn in the third column, below its title
 }
-
-// rect is a part of the drawn area.
-type rect struct{ x, y, w, h int }
-
-func (r rect) has(x, y int) bool { return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h }
-
-func (r rect) of(a canvas.Area) canvas.Area { return a.Part(r.x, r.y, r.w, r.h) }
 
 // The minimum sizes for further columns, and of two rows.
 const (
@@ -33,37 +26,28 @@ const (
 // draw draws the screen.
 func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	head := s.head(a, l, now)
-	s.arrange(rect{0, head, a.W, a.H - head})
-	if s.places.tree.h > 0 {
-		s.tree.draw(s.places.tree.of(a), l, s.look(now))
-		s.drawTreeEdge(a, l)
+	s.arrange(a.Part(0, head, a.W, a.H-head))
+	p := &s.places
+	if p.tree.H > 0 {
+		s.tree.draw(p.tree, l, s.look(now))
 	}
-	if s.places.pane.h > 0 {
-		s.tabs(s.places.tabs.of(a), l)
-		s.drawPane(s.pane, s.places.pane.of(a), l, now)
+	if p.pane.H > 0 {
+		s.tabs(p.tabs, l)
+		s.drawPane(s.pane, p.pane, l, now)
 	}
-	if third := s.places.third; third.h > 0 {
-		l.Rule(rect{third.x, third.y - 1, third.w, 1}.of(a), 0, s.paneTitle(s.places.beside), canvas.Faint)
-		s.drawPane(s.places.beside, third.of(a), l, now)
-		edge(a, l, third.x-1, third.y-1, third.h+1)
+	if p.third.H > 0 {
+		l.Rule(p.third, 0, s.paneTitle(p.beside), canvas.Faint)
+		s.drawPane(p.beside, p.third.Part(0, 1, p.third.W, p.third.H-1), l, now)
 	}
-}
-
-// drawTreeEdge draws the line between the tree and the pane beside it.
-func (s *executionScreen) drawTreeEdge(a canvas.Area, l canvas.Look) {
-	if tree := s.places.tree; s.places.tabs.x > 0 && tree.h > 0 {
-		edge(a, l, tree.x+tree.w, tree.y, tree.h)
+	for _, column := range []canvas.Area{p.tabs, p.third} {
+		for y := head; column.X > a.X && y < a.H; y++ {
+			a.Put(column.X-a.X-1, y, canvas.Faint, l.Pick("│", "|"))
+		}
 	}
 }
 
-func edge(a canvas.Area, l canvas.Look, x, y, h int) {
-	for row := range h {
-		a.Put(x, y+row, canvas.Faint, l.Pick("│", "|"))
-	}
-}
-
-// arrange determines the positions of the tree and the panes.
-func (s *executionScreen) arrange(all rect) {
+// arrange determines the places of the tree and the panes.
+func (s *executionScreen) arrange(all canvas.Area) {
 	p := &s.places
 	*p = executionPlaces{beside: historyPane}
 	if s.pane == historyPane {
@@ -72,26 +56,21 @@ func (s *executionScreen) arrange(all rect) {
 	panes := all // without the tree
 	switch {
 	case s.charts():
-	case all.w >= twoColumns:
-		p.tree = rect{all.x, all.y, max(60, all.w*45/100), all.h}
-		panes = rect{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
-		if all.w >= threeColumns {
-			p.tree.w = max(64, all.w*2/5)
-			panes = rect{p.tree.w + 1, all.y, (all.w - p.tree.w) / 2, all.h}
-			x := panes.x + panes.w + 1
-			p.third = rect{x, all.y + 1, all.w - x, all.h - 1}
-		}
-	case all.h < twoRows && s.inPane:
-	case all.h < twoRows:
-		p.tree, panes = all, rect{}
+	case all.W >= threeColumns:
+		p.tree = all.Part(0, 0, max(64, all.W*2/5), all.H)
+		panes = all.Part(p.tree.W+1, 0, (all.W-p.tree.W)/2, all.H)
+		p.third = all.Part(p.tree.W+1+panes.W+1, 0, all.W, all.H)
+	case all.W >= twoColumns:
+		p.tree = all.Part(0, 0, max(60, all.W*45/100), all.H)
+		panes = all.Part(p.tree.W+1, 0, all.W, all.H)
+	case all.H < twoRows && s.inPane:
+	case all.H < twoRows:
+		p.tree, panes = all, canvas.Area{}
 	default:
-		p.tree = rect{all.x, all.y, all.w, all.h * 11 / 20}
-		panes = rect{all.x, all.y + p.tree.h, all.w, all.h - p.tree.h}
+		p.tree = all.Part(0, 0, all.W, all.H*11/20)
+		panes = all.Part(0, p.tree.H, all.W, all.H)
 	}
-	if panes.h > 0 {
-		p.tabs = rect{panes.x, panes.y, panes.w, 1}
-		p.pane = rect{panes.x, panes.y + 1, panes.w, panes.h - 1}
-	}
+	p.tabs, p.pane = panes.Part(0, 0, panes.W, 1), panes.Part(0, 1, panes.W, panes.H-1)
 }
 
 // tabs draws the names of the panes.

@@ -137,7 +137,7 @@ func (s *executionScreen) turnPane(by int) {
 	s.pane = (s.pane + pane(by)) % paneCount
 	if s.charts() {
 		s.inPane = false
-	} else if s.places.pane.h == 0 {
+	} else if s.places.pane.H == 0 {
 		s.inPane = true
 	}
 }
@@ -268,29 +268,29 @@ func (s *executionScreen) folds() string {
 func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 	p := &s.places
 	switch {
-	case p.tree.has(x, y):
+	case p.tree.Holds(x, y):
 		s.inPane = false
-		s.tree.To(s.tree.window.Offset + y - p.tree.y)
+		s.tree.To(s.tree.window.Offset + y - p.tree.Y)
 		if double {
 			return s.enter()
 		}
-	case p.tabs.has(x, y):
+	case p.tabs.Holds(x, y):
 		for at := range paneCount {
-			if x-p.tabs.x < p.ends[at] {
+			if x-p.tabs.X < p.ends[at] {
 				s.pane, s.inPane = at, at != timelinePane
 				break
 			}
 		}
-	case p.pane.has(x, y) && s.charts():
-		if line, ok := s.tree.chartLine(y - p.pane.y); ok {
+	case p.pane.Holds(x, y) && s.charts():
+		if line, ok := s.tree.chartLine(y - p.pane.Y); ok {
 			s.tree.To(line)
 			if double {
 				return s.enter()
 			}
 		}
-	case p.pane.has(x, y):
-		return s.clickPane(y-p.pane.y, double)
-	case p.third.has(x, y):
+	case p.pane.Holds(x, y):
+		return s.clickPane(y-p.pane.Y, double)
+	case p.third.Holds(x, y):
 		s.pane, s.inPane = p.beside, true
 	default:
 		return nil

@@ -169,14 +169,13 @@ func (m *model) click(x, y int) tea.Cmd {
 	if double {
 		m.hits.at = time.Time{}
 	}
-	body := m.body(canvas.Area{W: m.width, H: m.height})
 	switch {
 	case m.dialog != nil:
 		return m.clickDialog(x, y)
 	case y == 0:
 		return m.clickTab(x)
-	case y >= body.Y && y < body.Y+body.H:
-		return m.settle(m.shown().click(x, y-body.Y, double))
+	case m.body(canvas.Area{W: m.width, H: m.height}).Holds(x, y):
+		return m.settle(m.shown().click(x, y, double))
 	case m.overview.Clock.Moves && y == m.height-2:
 		return m.scrubTo(x)
 	}

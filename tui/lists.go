@@ -197,10 +197,9 @@ func (s *listScreen) drawPane(a canvas.Area, l canvas.Look, now time.Time) {
 
 // click chooses a row, sorts by a column, or focuses the pane.
 func (s *listScreen) click(x, y int, double bool) tea.Cmd {
-	x, y = x+s.rowsAt.X, y+s.rowsAt.Y
 	if s.pane != nil && s.paneAt.Holds(x, y) {
 		s.pane.focus = true
-		s.pane.click(x-s.paneAt.X, y-s.paneAt.Y, double)
+		s.pane.click(x, y, double)
 		return nil
 	}
 	if !s.rowsAt.Holds(x, y) {
@@ -413,11 +412,10 @@ func (p *detailPane) copied() wantCopy {
 
 // click puts the cursor on a line, and folds it.
 func (p *detailPane) click(x, y int, double bool) {
-	at := y - p.viewAt.Y
-	if p.viewAt.H == 0 || at < 0 || x < 0 {
+	if !p.viewAt.Holds(x, y) {
 		return
 	}
-	p.view.To(p.view.Offset + at)
+	p.view.To(p.view.Offset + y - p.viewAt.Y)
 	if double {
 		p.view.turnFold()
 	}
@@ -448,7 +446,6 @@ func (p *detailPane) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	l.Rule(a, y, p.names(), how)
 	p.viewAt = a.Part(1, y+1, a.W-1, a.H-y-1)
 	p.view.draw(p.viewAt, l, p.focus)
-	p.viewAt.X, p.viewAt.Y = 1, y+1
 }
 
 // facts draws the facts in the space that the data leaves.

@@ -81,7 +81,7 @@ func newModel(source Source, options Options) *model {
 		m.places = append(m.places, newListScreen(source, kind, options.Now))
 	}
 	if options.Open != "" {
-		m.open(options.Open)
+		m.opened = []screen{newExecutionScreen(source, options.Open)} // the first tick reads it
 	}
 	return m
 }
@@ -394,7 +394,7 @@ type screen interface {
 	hints() []hint
 	// title returns its title.
 	title() string
-	// click handles a mouse click at a position of the area that was last drawn.
+	// click handles a mouse click at a position of the canvas.
 	click(x, y int, double bool) tea.Cmd
 	// wheel scrolls.
 	wheel(lines int)

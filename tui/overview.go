@@ -20,8 +20,7 @@ type overviewScreen struct {
 	fires    samples
 
 	lists [3]listing
-	at    int         // the list with the cursor
-	drawn canvas.Area // where the screen was drawn
+	at    int // the list with the cursor
 }
 
 // listing is a short list with a cursor, which stays on its row.
@@ -188,7 +187,6 @@ func (s *overviewScreen) jump(step int) {
 }
 
 func (s *overviewScreen) click(x, y int, double bool) tea.Cmd {
-	x, y = x+s.drawn.X, y+s.drawn.Y
 	for i := range s.lists {
 		l := &s.lists[i]
 		if !l.space.Holds(x, y) || l.Offset+y-l.space.Y >= len(l.rows) {

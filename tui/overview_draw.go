@@ -13,7 +13,6 @@ const wide = 120
 
 // draw draws the overview, in two columns if there is space.
 func (s *overviewScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
-	s.drawn = a
 	if !s.loaded {
 		a.Put(2, 1, canvas.Faint, "reading the overview")
 		return

@@ -173,8 +173,7 @@ type Query struct {
 type Page struct {
 	Rows    []Row
 	Next    string
-	Scanned int       // number of rows examined
-	Until   time.Time // time of the last row examined; zero if unknown
+	Scanned int // number of rows examined
 }
 
 // Detail is everything about a row.

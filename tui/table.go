@@ -297,12 +297,14 @@ func (t *table) take(r *request, p Page, at time.Time) {
 		t.prepend(p)
 		t.cost += r.took
 	case r.fresh:
-		if t.gather(r, p); known && t.goOn != "" {
-			t.put(t.soFar(p.Until))
+		t.pending, t.goOn = append(t.pending, p.Rows...), ""
+		t.seen, t.used = t.seen+p.Scanned, t.used+r.took
+		if p.Next != "" && len(p.Rows) < r.query.Limit && known {
+			t.goOn = p.Next
 			return
 		}
 		rows := t.pending
-		t.scanned, t.cost, t.next, t.pending, t.goOn = t.seen, t.used, p.Next, nil, ""
+		t.scanned, t.cost, t.next, t.pending = t.seen, t.used, p.Next, nil
 		t.put(rows)
 	default:
 		t.rows, t.next = append(t.rows, p.Rows...), p.Next
@@ -318,36 +320,6 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	}
 	t.Cursor, t.early = t.Cursor+t.early, 0
 	t.Fit(len(t.rows))
-}
-
-// gather adds a page to the new read, and records the position to continue from if it is
-// incomplete.
-func (t *table) gather(r *request, p Page) {
-	t.pending, t.goOn = append(t.pending, p.Rows...), ""
-	t.seen, t.used = t.seen+p.Scanned, t.used+r.took
-	if p.Next != "" && len(p.Rows) < r.query.Limit {
-		t.goOn = p.Next
-	}
-}
-
-// soFar returns the rows that have been read again, up to a moment, and the old rows after
-// that moment.
-func (t *table) soFar(until time.Time) []Row {
-	if until.IsZero() {
-		return t.rows
-	}
-	known := map[string]bool{}
-	for _, r := range t.pending {
-		known[r.ID] = true
-	}
-	old := slices.DeleteFunc(slices.Clone(t.rows), func(r Row) bool {
-		behind := r.At.Compare(until)
-		if t.kind != Timers {
-			behind = -behind
-		}
-		return behind <= 0 || known[r.ID]
-	})
-	return slices.Concat(t.pending, old)
 }
 
 // put replaces the rows. The cursor stays on its row, and that row at its place on the

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +34,6 @@ type taskRun struct {
 	turn   int32 // the turn of the parent that contains it
 	failed bool  // its turn counts it as failed
 	turns  []taskTurn
-	faults []int32 // number of failed turns, for each hundred turns
 }
 
 // parent returns the run that contains a run, -1 if it is the workflow itself.
@@ -51,10 +51,6 @@ type taskTurn struct {
 	runs               []int32
 	failed             bool
 }
-
-// hundred is the number of turns that are folded into one line, and of such lines that are
-// folded into the next.
-const hundred = 100
 
 func newTaskTree() *taskTree {
 	t := &taskTree{}
@@ -114,34 +110,8 @@ func (t *runTree) blame(at int32) {
 		return
 	}
 	r.failed = !r.failed
-	p := &t.runs[r.parent()]
-	turn := &p.turns[r.turn]
-	failed := slices.ContainsFunc(turn.runs, func(at int32) bool { return t.runs[at].failed })
-	if failed == turn.failed {
-		return
-	}
-	turn.failed = failed
-	for len(p.faults) <= int(r.turn)/hundred {
-		p.faults = append(p.faults, 0)
-	}
-	p.faults[r.turn/hundred] += int32(2*truth(failed) - 1)
-}
-
-// failures counts the failed turns in a range.
-func (t *runTree) failures(p *taskRun, from, to int) int {
-	n := 0
-	for i := from; i < to; {
-		if i%hundred == 0 && i+hundred <= to {
-			if i/hundred < len(p.faults) {
-				n += int(p.faults[i/hundred])
-			}
-			i += hundred
-			continue
-		}
-		n += truth(p.turns[i].failed)
-		i++
-	}
-	return n
+	turn := &t.runs[r.parent()].turns[r.turn]
+	turn.failed = slices.ContainsFunc(turn.runs, func(at int32) bool { return t.runs[at].failed })
 }
 
 // workflowTask stands for the workflow among the tasks.
@@ -310,28 +280,19 @@ func (t *taskTree) listTurn(at, turn int32, depth int16) {
 	r := &t.runs[at]
 	runs := r.turns[turn].runs
 	inside := t.tasks.inside(r.task)
-	which := make([]int32, len(inside))
-	clear(t.window.runOf)
+	runOf := map[int32]int32{}
 	for _, run := range runs {
-		t.window.runOf[t.runs[run].task] = run + 1
+		runOf[t.runs[run].task] = run
 	}
-	for i, task := range inside {
-		which[i] = t.window.runOf[int32(task)]
-		delete(t.window.runOf, int32(task))
-	}
-	var more []int32
-	for _, run := range t.window.runOf {
-		more = append(more, run-1)
-	}
-	slices.Sort(more)
-	for i, task := range inside {
-		if which[i] > 0 {
-			t.listRun(which[i]-1, depth, false)
+	for _, task := range inside {
+		if run, ok := runOf[int32(task)]; ok {
+			t.listRun(run, depth, false)
+			delete(runOf, int32(task))
 		} else {
 			t.plan(treePlace{kind: plannedPlace, run: at, turn: turn, task: int32(task)}, depth)
 		}
 	}
-	for _, run := range more {
+	for _, run := range slices.Sorted(maps.Values(runOf)) {
 		t.listRun(run, depth, false)
 	}
 }

@@ -269,7 +269,7 @@ func (r *taskRun) turnName(at int) string {
 
 // turnCount describes how many turns there are, and how many failed.
 func (t *runTree) turnCount(r *taskRun) string {
-	return history.Count(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
+	return history.Count(len(r.turns), r.turnWord()) + r.failedOf(0, len(r.turns))
 }
 
 // turnWord returns the word for the turns of a task.
@@ -284,11 +284,16 @@ func (r *taskRun) turnWord() string {
 	}
 }
 
-func (t *runTree) failedOf(r *taskRun, from, to int) string {
-	if n := t.failures(r, from, to); n > 0 {
-		return ", " + history.Number(n) + " failed"
+// failedOf says how many turns in a range failed.
+func (r *taskRun) failedOf(from, to int) string {
+	n := 0
+	for i := from; i < to; i++ {
+		n += truth(r.turns[i].failed)
 	}
-	return ""
+	if n == 0 {
+		return ""
+	}
+	return ", " + history.Number(n) + " failed"
 }
 
 // turnState returns the state of a turn.
@@ -340,7 +345,7 @@ func (t *runTree) rangeText(l canvas.Look, line *treeLine, _ *treeLook) treeText
 	text := treeText{word: string(Completed), sign: signOf(l, Completed)}
 	text.name = r.turnName(from) + l.Pick(" – ", " - ") + r.turnName(to-1)
 	text.detail = history.Count(to-from, r.turnWord())
-	if failed := t.failedOf(r, from, to); failed != "" {
+	if failed := r.failedOf(from, to); failed != "" {
 		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(l, Faulted)
 	}
 	if ended := t.runs[last(r.turns[to-1].runs)].Ended.At; !ended.IsZero() {

@@ -42,7 +42,6 @@ type treeWindow struct {
 
 	folds  map[treePlace]bool // chosen by the user: true is open
 	all    fold               // for everything else
-	runOf  map[int32]int32
 	typed  string // the filter
 	found  int    // number of runs that match
 	follow bool
@@ -62,7 +61,7 @@ const (
 )
 
 func (w *treeWindow) init() {
-	w.folds, w.runOf, w.Height, w.follow, w.made = map[treePlace]bool{}, map[int32]int32{}, 1, true, -1
+	w.folds, w.Height, w.follow, w.made = map[treePlace]bool{}, 1, true, -1
 }
 
 // maxTreeLines is the maximum number of lines of a tree.

@@ -225,9 +225,6 @@ func TestPageOfTimers(t *testing.T) {
 	}
 	// A page may begin after a timer that no longer exists.
 	half := w.page(tui.Query{Table: tui.Timers, Limit: 40})
-	if first := w.page(tui.Query{Table: tui.Timers, Limit: 20}); first.Until.Before(first.Rows[18].At) || !first.Until.Before(first.Rows[19].At) {
-		t.Errorf("it was looked up to %v, %v", first.Until, first.Rows[19].At)
-	}
 	last := half.Rows[39]
 	p := must(timers.New(w.store).Find(t.Context(), tenant, last.ID))(t)
 	must(timers.New(w.store).Cancel(t.Context(), p, "ada"))(t)

@@ -2,11 +2,8 @@ package top
 
 import (
 	"context"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -33,27 +30,7 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 		tui.Executions: l.executions, tui.Timers: l.timers, tui.DeadLetters: l.deadLetters, tui.Events: l.events,
 	}[q.Table]
 	page, err := read(ctx, q)
-	page.Until = reached(page.Next)
 	return page, lost(ctx, err)
-}
-
-// reached returns the time of a cursor: seconds before a space for timers, otherwise
-// milliseconds before a dash.
-func reached(cursor string) time.Time {
-	if seconds, _, ok := strings.Cut(cursor, " "); ok {
-		due, err := strconv.ParseFloat(seconds, 64)
-		if err != nil || math.Abs(due) > math.MaxInt32*1000 {
-			return time.Time{}
-		}
-		// Rows of the same moment may precede or follow.
-		return time.UnixMicro(int64(due*1e6) - 1)
-	}
-	text, _, _ := strings.Cut(cursor, "-")
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms + 1)
 }
 
 func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
