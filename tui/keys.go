@@ -201,9 +201,9 @@ func (m *model) clickTab(x int) tea.Cmd {
 	return nil
 }
 
-// scrubTo goes to the time of a position on the timeline.
+// scrubTo goes to the time of a position on the time bar.
 func (m *model) scrubTo(x int) tea.Cmd {
-	if to, ok := m.moving.line.at(x); ok && m.overview.Clock.Seeks {
+	if to, ok := m.bar.at(x); ok && m.overview.Clock.Seeks {
 		return m.move(to)
 	}
 	return nil

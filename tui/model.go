@@ -34,6 +34,7 @@ type model struct {
 	link   connection
 	said   notice
 	moving timeMoves
+	bar    timeBar
 	typed  typedBefore
 
 	tabs []span // of the places, as they were drawn

@@ -282,6 +282,15 @@ func TestOpenDeadLetter(t *testing.T) {
 	playing(t, s, 80, 24, Options{}).keys("right", "right").has("com.shop.paid").keys("enter").has("── Dead letters ──")
 }
 
+// A failed child in the overview is opened itself, not its parent.
+func TestOpenFailedChild(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	s.overview.Due, s.overview.Running = nil, nil
+	s.overview.Failed = []Row{{ID: "order-4.1", State: Faulted, Execution: "order-4", At: when}}
+	playing(t, s, 80, 24, Options{}).has("order-4.1").keys("enter").has("› order-4.1")
+}
+
 func TestTime(t *testing.T) {
 	t.Parallel()
 	f := newPlayback()

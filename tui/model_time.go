@@ -3,17 +3,20 @@ package tui
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/canvas"
 	tea "github.com/charmbracelet/bubbletea"
 )
 
 // timeMoves tracks moves of time: one at a time, followed by the last one that was requested
 // meanwhile.
 type timeMoves struct {
-	line timeline
-	busy bool
+	busy bool // a move is in progress
 	then *Move
 }
 
@@ -136,7 +139,7 @@ func (m *model) speed(step int) float64 {
 // scrubs is the number of steps with [ and ] through a whole recording.
 const scrubs = 50
 
-// scrub returns a step on the timeline: in time, or in events if all of them share one moment.
+// scrub returns a step on the time bar: in time, or in events if all of them share one moment.
 func (m *model) scrub(step int) Move {
 	clock := m.overview.Clock
 	if whole := clock.End.Sub(clock.Start); whole > 0 {
@@ -198,4 +201,149 @@ func (m *model) seek(text string) (cmd tea.Cmd, wrong string) {
 		return nil, "want a time such as 2026-01-02T15:04:05Z, or a duration since the beginning"
 	}
 	return m.move(Move{Verb: Seek, To: m.overview.Clock.Start.Add(after)}), ""
+}
+
+// timeBar is the row that shows a clock that can be moved.
+type timeBar struct {
+	start, end  time.Time
+	from, space int // of the bar, when it was drawn
+	events      int // length in events, if all of them share one moment
+}
+
+// draw draws the clock: its speed, the time, a bar with marks for the timers, and the
+// remaining time.
+func (t *timeBar) draw(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
+	t.start, t.end = c.Start, extent(c, now)
+	t.from, t.space, t.events = 0, 0, 0
+	if c.Seeks && !t.end.After(t.start) {
+		t.events = c.Of
+	}
+	if a.H < 1 {
+		return
+	}
+	x := t.pace(a, l, c)
+	if !c.Start.IsZero() {
+		// The bar keeps its start.
+		x = max(a.Put(x, 0, canvas.Strong, passed(now.Sub(c.Start))), x+7) + 1
+	}
+	right := a.W
+	if a.W >= 60 {
+		right = a.Right(0, canvas.Faint, " "+now.Format("2006-01-02 15:04:05.000Z07:00"))
+	}
+	whole := " " + passed(t.end.Sub(c.Start))
+	if c.Of > 0 {
+		of := history.Number(c.Of)
+		whole = fmt.Sprintf(" %*s/%s%s", len(of), history.Number(c.At), of, whole)
+	}
+	if c.Seeks && right-x > canvas.Width(whole)+12 {
+		right -= canvas.Width(whole)
+		a.Put(right, 0, canvas.Faint, whole)
+	}
+	if right-x < 8 {
+		return
+	}
+	t.from, t.space = x, right-x
+	t.bar(a, l, c, now)
+}
+
+// times formats a speed.
+func times(speed float64) string {
+	if speed >= 100 {
+		return history.Number(int64(speed + 0.5))
+	}
+	return strconv.FormatFloat(speed, 'g', 4, 64)
+}
+
+// extent returns the end of the bar: the last known moment.
+func extent(c Clock, now time.Time) time.Time {
+	end := c.End
+	if end.IsZero() {
+		for _, mark := range c.Marks {
+			if mark.After(end) {
+				end = mark
+			}
+		}
+	}
+	if now.After(end) {
+		end = now
+	}
+	return end
+}
+
+// pace draws whether the clock runs, and how fast.
+func (*timeBar) pace(a canvas.Area, l canvas.Look, c Clock) int {
+	sign, word, i := l.Pick("▸", ">"), "playing", canvas.Good
+	if c.Paused {
+		sign, word, i = l.Pick("‖", "="), "paused", canvas.Warn
+		if c.Before != "" {
+			word = "before " + canvas.Clip(c.Before, a.W/4, l.More())
+		}
+	}
+	x := a.Put(0, 0, i|canvas.Strong, sign+" ")
+	if a.W >= 50 {
+		x = a.Put(x, 0, i, word+" ")
+	}
+	if c.Speed != 0 && c.Speed != 1 {
+		x = a.Put(x, 0, i, times(c.Speed)+l.Pick("× ", "x "))
+	}
+	return x
+}
+
+func (t *timeBar) bar(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
+	head := t.cell(now)
+	if t.events > 0 {
+		head = c.At * (t.space - 1) / t.events
+	}
+	for x := range t.space {
+		if x <= head {
+			a.Put(t.from+x, 0, canvas.Accent, l.Pick("━", "="))
+		} else {
+			a.Put(t.from+x, 0, canvas.Faint, l.Pick("─", "-"))
+		}
+	}
+	for _, mark := range c.Marks {
+		if mark.Before(t.start) || mark.After(t.end) || t.events > 0 {
+			continue
+		}
+		i := canvas.Warn
+		if !mark.After(now) {
+			i = canvas.Accent
+		}
+		a.Put(t.from+t.cell(mark), 0, i, l.Pick("┃", "|"))
+	}
+	a.Put(t.from+head, 0, canvas.Strong, l.Pick("●", "O"))
+}
+
+// cell returns the position of a moment on the bar.
+func (t *timeBar) cell(at time.Time) int {
+	whole := t.end.Sub(t.start)
+	if whole <= 0 || t.space <= 1 {
+		return 0
+	}
+	part := float64(at.Sub(t.start)) / float64(whole)
+	return max(0, min(t.space-1, int(part*float64(t.space-1)+0.5)))
+}
+
+// at returns the move to a position on the row; false outside the bar.
+func (t *timeBar) at(x int) (Move, bool) {
+	if x < t.from || x >= t.from+t.space || t.space <= 1 {
+		return Move{}, false
+	}
+	if t.events > 0 {
+		return Move{Verb: Seek, To: t.start, Event: t.events * (x - t.from) / (t.space - 1)}, true
+	}
+	whole := t.end.Sub(t.start)
+	to := t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.space-1)))
+	return Move{Verb: Seek, To: to}, true
+}
+
+// passed formats the time since the start.
+func passed(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "+0s"
+	case d < time.Minute:
+		return "+" + history.Duration(d)
+	}
+	return "+" + age(d)
 }

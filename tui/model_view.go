@@ -29,7 +29,7 @@ func (m *model) draw() *canvas.Canvas {
 	m.where(a.Part(0, 1, a.W, 1))
 	m.shown().draw(m.body(a), m.look, now)
 	if clock := m.overview.Clock; clock.Moves && a.H > 4 {
-		m.moving.line.draw(a.Part(0, a.H-2, a.W, 1), m.look, clock, now)
+		m.bar.draw(a.Part(0, a.H-2, a.W, 1), m.look, clock, now)
 	}
 	if a.H > 2 {
 		m.footer(a.Part(0, a.H-1, a.W, 1))

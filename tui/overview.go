@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -139,9 +138,12 @@ func (s *overviewScreen) oneOf(row Row) string {
 	return "message"
 }
 
-// executionIn returns the execution that a row is, or belongs to.
+// executionIn returns the execution that a row of the overview is, or belongs to.
 func executionIn(row Row) string {
-	return cmp.Or(row.Execution, row.ID)
+	if row.State == Faulted { // the others are timers, tasks in progress and dead letters
+		return row.ID
+	}
+	return row.Execution
 }
 
 // openOf opens the execution of a row; a dead letter without one is shown in its table.

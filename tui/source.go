@@ -256,7 +256,7 @@ type Clock struct {
 	Speed  float64 // 0 and 1 are real pace
 	Start  time.Time
 	End    time.Time   // time of the last event so far
-	Marks  []time.Time // times of timers, for the timeline
+	Marks  []time.Time // times of timers, for the time bar
 	At, Of int         // number of events shown, and of all; 0 if unknown
 	Before string      // the task run before which it has stopped
 }

@@ -42,8 +42,8 @@ type treeWindow struct {
 
 	folds  map[treePlace]bool // chosen by the user: true is open
 	all    fold               // for everything else
-	typed  string // the filter
-	found  int    // number of runs that match
+	typed  string             // the filter
+	found  int                // number of runs that match
 	follow bool
 
 	canvas.List

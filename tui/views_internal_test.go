@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// The timeline shows the current time and the timers, and each position on it is a time.
+// The time bar shows the current time and the timers, and each position on it is a time.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	c := Clock{
@@ -17,7 +17,7 @@ func TestTimeline(t *testing.T) {
 		Marks: []time.Time{start.Add(time.Hour), start.Add(24 * time.Hour), start.Add(40 * time.Hour), start.Add(90 * time.Hour)},
 	}
 	var b strings.Builder
-	var line timeline
+	var line timeBar
 	show := func(w int, now time.Time) {
 		screen := canvas.New(w, 1)
 		line.draw(screen.All(), canvas.Look{Theme: themeOf(Dark)}, c, now)
@@ -53,7 +53,7 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("the end of the bar is %v, want %v", move.To, c.End)
 	}
 
-	// If everything happens at one moment, the timeline is a line of events.
+	// If everything happens at one moment, the time bar is a line of events.
 	c.End, c.At, c.Of = start, 9, 18
 	show(80, start)
 	if move, ok := line.at(line.from + (line.space-1)/2); !ok || move.Event < 8 || move.Event > 9 {

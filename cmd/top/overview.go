@@ -105,7 +105,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	}
 	for i, x := range known {
 		row := executionRow(x)
-		row.Kind, row.Execution, row.Note = "execution", x.ID, problems[i]
+		row.Kind, row.Note = "execution", problems[i]
 		o.Failed = append(o.Failed, row)
 	}
 	deadLetters, _, err := stream.New(l.store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: l.opts.Tenant, Range: store.Range{Count: fewFailed, Brief: true}})
