@@ -46,7 +46,7 @@ func (pb *Playback) Execution(_ context.Context, id string) (tui.Execution, erro
 		return out, nil
 	}
 	pb.data(r, version, &out)
-	pb.open(r, version, &out)
+	pb.waits(r, version, &out)
 	for _, child := range r.children {
 		if len(out.Children) == fewChildren || child.version(pb.playhead.n) == 0 {
 			break
@@ -114,9 +114,9 @@ func (pb *Playback) data(r *track, version int, out *tui.Execution) {
 	)
 }
 
-// open adds the pending timers and what the execution waits for.
-func (pb *Playback) open(r *track, version int, out *tui.Execution) {
-	for _, t := range pb.stage.pending() {
+// waits adds the pending timers and what the execution waits for.
+func (pb *Playback) waits(r *track, version int, out *tui.Execution) {
+	for _, t := range pb.open.pending() {
 		if t.track == r {
 			out.Timers = append(out.Timers, pb.timerRow(t))
 		}

@@ -16,8 +16,8 @@ type frame struct {
 	at      time.Time // when it is played, not before the previous frame
 	track   *track
 	version int
-	opened  *interval   // the span that it begins, if any
-	closed  []*interval // the spans that it ends
+	opened  *interval   // what it begins, if anything
+	closed  []*interval // what it ends
 	tally   tally       // the counts after it
 }
 
@@ -104,7 +104,7 @@ func (*frameList) count(fr *frame, was tui.State) {
 	}
 }
 
-// begin records the span that an event begins.
+// begin records the interval that an event begins.
 func (l *frameList) begin(fr *frame, at int, run *history.TaskRun, timer *history.Timer) {
 	s := &interval{id: fr.ID, track: fr.track, from: at, until: -1, run: run}
 	switch {
@@ -116,11 +116,11 @@ func (l *frameList) begin(fr *frame, at int, run *history.TaskRun, timer *histor
 	}
 	fr.opened = s
 	l.intervals[s.id] = s
-	fr.close(s.key(), at) // the new span replaces it
+	fr.close(s.key(), at) // the new interval replaces it
 	fr.track.open[s.key()] = s
 }
 
-// key identifies a span among the open ones of its execution.
+// key identifies an interval among the open ones of its execution.
 func (s *interval) key() any {
 	if s.timer != nil {
 		return s.timer
@@ -128,7 +128,7 @@ func (s *interval) key() any {
 	return s.run
 }
 
-// end records the spans that an event of a run ends.
+// end records the intervals that an event of a run ends.
 func (fr *frame) end(run *history.TaskRun, at int) {
 	for _, t := range run.Timers {
 		if !t.Gone.IsZero() {
@@ -146,7 +146,7 @@ func (fr *frame) end(run *history.TaskRun, at int) {
 	}
 }
 
-// close ends a span if it is open.
+// close ends an interval if it is open.
 func (fr *frame) close(key any, at int) {
 	s := fr.track.open[key]
 	if s == nil {

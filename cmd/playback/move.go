@@ -29,7 +29,7 @@ func (pb *Playback) lock() (now time.Time) {
 	pb.mu.Lock()
 	now = pb.opts.Now()
 	pb.play(now)
-	pb.stage.set(pb.frames, pb.playhead.n)
+	pb.open.set(pb.frames, pb.playhead.n)
 	return now
 }
 
@@ -68,7 +68,7 @@ func (pb *Playback) move(m tui.Move, now time.Time) error {
 	default:
 		return fmt.Errorf("%s: not possible in a playback", m.Verb)
 	}
-	pb.stage.set(pb.frames, p.n)
+	pb.open.set(pb.frames, p.n)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (pb *Playback) put(at time.Time, n int) {
 	p := &pb.playhead
 	p.at, p.n = at, n
 	p.idle, p.pause, p.together, p.skipped, p.samples, p.before = 0, 0, 0, 0, nil, ""
-	pb.stage.set(pb.frames, n)
+	pb.open.set(pb.frames, n)
 }
 
 // stop moves to frame n and pauses. If there are fewer frames, it returns none as the error.
@@ -204,10 +204,10 @@ func (pb *Playback) clock(now time.Time) tui.Clock {
 	}
 }
 
-// maxMarks is the maximum number of timer marks on a timeline.
+// maxMarks is the maximum number of timer marks on a time bar.
 const maxMarks = 500
 
-// timerMarks returns the moments at which timers fire, thinned out for the timeline.
+// timerMarks returns the moments at which timers fire, thinned out for the time bar.
 func (pb *Playback) timerMarks() []time.Time {
 	if pb.marked == len(pb.fired) {
 		return pb.marks

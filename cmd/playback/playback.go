@@ -43,7 +43,7 @@ type Playback struct {
 	differs  difference
 	breaks   map[string]bool // the references of tasks with a breakpoint
 	playhead playhead
-	stage    stage
+	open     openIntervals
 }
 
 // frameList contains the events, their effects and indexes.
@@ -72,13 +72,13 @@ func New(opts Options) *Playback {
 	if opts.Pace < 0 {
 		opts.Pace = 0
 	}
-	f := &Playback{added: opts.Now(), breaks: map[string]bool{}, frameList: frameList{
+	pb := &Playback{added: opts.Now(), breaks: map[string]bool{}, frameList: frameList{
 		opts: opts, byID: map[string]*track{}, intervals: map[string]*interval{}, docs: map[*dsl.Definition]*document{},
 	}}
 	speed := cmp.Or(opts.Pace, 1)
-	f.playhead = playhead{at: opts.Start, speed: speed, real: f.added}
-	f.stage = stage{timers: map[*interval]bool{}, tasks: map[*interval]bool{}}
-	return f
+	pb.playhead = playhead{at: opts.Start, speed: speed, real: pb.added}
+	pb.open = openIntervals{timers: map[*interval]bool{}, tasks: map[*interval]bool{}}
+	return pb
 }
 
 // Append adds events in order.

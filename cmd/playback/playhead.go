@@ -135,11 +135,11 @@ func (pb *Playback) stepTime() time.Duration {
 }
 
 // sample records the position for rates.
-func (p *playhead) sample(f *Playback, now time.Time) {
+func (p *playhead) sample(pb *Playback, now time.Time) {
 	const over = 2 * time.Second
 	p.samples = slices.DeleteFunc(p.samples, func(s sample) bool { return now.Sub(s.real) > over || s.n > p.n })
 	if n := len(p.samples); n == 0 || now.Sub(p.samples[n-1].real) >= over/20 {
-		p.samples = append(p.samples, sample{now, p.n, int(f.tally(p.n).fired)})
+		p.samples = append(p.samples, sample{now, p.n, int(pb.tally(p.n).fired)})
 	}
 }
 

@@ -29,30 +29,16 @@ type track struct {
 	states   []tui.State       // likewise: the state after it
 	decided  []int             // likewise: the last version up to it with a complete decision
 	ends     []int             // versions that ended the execution
-	open     map[any]*interval // spans that have not ended, by key
+	open     map[any]*interval // those that have not ended, by key
 	children []*track
 
-	head           *decide.State // after the last version; nil: decisions cannot be replayed
-	problem        string        // why decisions cannot be replayed
-	problemFrom    int           // the version of the problem
-	checkpoints    []checkpoint
-	nextCheckpoint int // the minimum version of the next checkpoint
+	head        *decide.State // after the last version; nil: decisions cannot be replayed
+	problem     string        // why decisions cannot be replayed
+	problemFrom int           // the version of the problem
 
-	cursor *decide.State // the state computed last
+	cursor *decide.State // the state computed last; a later one continues from it
 	at     int           // its version
 }
-
-// checkpoint is a saved state from which later ones are computed.
-type checkpoint struct {
-	version int
-	text    []byte
-}
-
-// Checkpoints are saved after a number of events, less often if the state is large.
-const (
-	checkpointEvery = 500
-	checkpointBytes = 100 // per event since the last one
-)
 
 func newDocument(def *dsl.Definition, opts decide.Options) *document {
 	return &document{env: decide.NewEnv(def, opts), shown: describe.Document(def)}
@@ -121,7 +107,6 @@ func (t *track) take(frame int, e event.Event) (was tui.State) {
 	t.decide(e)
 	if t.head != nil && t.head.Version == int64(version) {
 		state, before = tui.State(t.head.Status), version
-		t.save(version)
 	}
 	t.states, t.decided = append(t.states, state), append(t.decided, before)
 	return was
@@ -147,19 +132,6 @@ func replay(s *decide.State, env *decide.Env, events []event.Event) (err error) 
 	return s.Replay(env, events)
 }
 
-// save saves a checkpoint at intervals.
-func (t *track) save(version int) {
-	if version < t.nextCheckpoint {
-		return
-	}
-	text, err := t.head.Snapshot()
-	if err != nil {
-		return
-	}
-	t.checkpoints = append(t.checkpoints, checkpoint{version, text})
-	t.nextCheckpoint = version + max(checkpointEvery, len(text)/checkpointBytes)
-}
-
 // version returns the number of events of the execution among the first frames.
 func (t *track) version(frames int) int {
 	n, _ := slices.BinarySearch(t.frames, frames)
@@ -173,8 +145,8 @@ func (l *frameList) state(r *track, version int) *decide.State {
 		return nil
 	}
 	want := r.decided[version-1]
-	if r.cursor == nil || r.at > want || r.nearer(want) {
-		r.rewind(want)
+	if r.cursor == nil || r.at > want {
+		r.cursor, r.at = decide.New(), 0
 	}
 	events := make([]event.Event, 0, want-r.at)
 	for _, frame := range r.frames[r.at:want] {
@@ -186,34 +158,6 @@ func (l *frameList) state(r *track, version int) *decide.State {
 	}
 	r.at = want
 	return r.cursor
-}
-
-// lastCheckpoint returns the index of the last checkpoint up to a version, -1 if there is
-// none.
-func (t *track) lastCheckpoint(version int) int {
-	n, exact := slices.BinarySearchFunc(t.checkpoints, version, func(c checkpoint, v int) int { return c.version - v })
-	if exact {
-		return n
-	}
-	return n - 1
-}
-
-// nearer reports whether a checkpoint is nearer to a version than the cursor.
-func (t *track) nearer(version int) bool {
-	i := t.lastCheckpoint(version)
-	return i >= 0 && t.checkpoints[i].version > t.at
-}
-
-// rewind sets the cursor to the last checkpoint up to a version.
-func (t *track) rewind(version int) {
-	t.cursor, t.at = decide.New(), 0
-	i := t.lastCheckpoint(version)
-	if i < 0 {
-		return
-	}
-	if s, err := decide.Restore(t.doc.env, t.checkpoints[i].text); err == nil {
-		t.cursor, t.at = s, t.checkpoints[i].version
-	}
 }
 
 // ended returns the version, up to a given one, that ended the execution; 0 if there is

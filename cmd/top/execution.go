@@ -98,18 +98,24 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	if err != nil {
 		return err
 	}
-	open, err := l.follow.catchUp(ctx, l, x)
+	state, problem := examine.State(ctx, l.store, l.definitions, x)
+	switch {
+	case problem == nil:
+		out.Waits = state.Awaits(nil)
+		return l.outlook(ctx, x, now, out)
+	case store.Temporary(problem):
+		return problem
+	}
+	out.Problem = cmp.Or(out.Problem, fmt.Sprintf("its state cannot be rebuilt here (%v); timers are taken from the history", problem))
+	var left decide.Leftovers
+	err = l.store.EachPage(ctx, x, 0, func(events []event.Event) error {
+		left.Add(events)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	out.Waits = open.waits
-	if open.problem != nil && out.Problem == "" {
-		out.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); timers are taken from the history", open.problem)
-	}
-	if open.problem == nil {
-		return l.outlook(ctx, x, now, out)
-	}
-	set, err := timers.New(l.store).Armed(ctx, open.timers)
+	set, err := timers.New(l.store).Armed(ctx, left.Timers)
 	for _, p := range set {
 		if p.ID != "" {
 			out.Timers = append(out.Timers, timerRow(p, now))

@@ -50,7 +50,6 @@ type Live struct {
 	known    tenants
 	cluster  clusterState
 	docs     documents
-	follow   follower
 	examiner *examine.Examiner
 }
 
@@ -58,7 +57,7 @@ type Live struct {
 const patience = 4 * time.Second
 
 // New returns the engine on a Redis. For a flunq dev with a virtual clock, the result also
-// implements tui.Timekeeper.
+// implements tui.TimeMover.
 func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) {
 	st := store.New(wire.WithTimeout(rdb, patience), store.Options{})
 	server, err := st.Server(ctx)

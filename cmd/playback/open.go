@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// stage contains the open spans after a number of frames. It is updated, not rebuilt, when
-// the number changes.
-type stage struct {
+// openIntervals are the timers and tasks that are open after n frames. They are updated, not
+// rebuilt, when the number changes.
+type openIntervals struct {
 	n      int
 	timers map[*interval]bool
 	tasks  map[*interval]bool
@@ -17,8 +17,8 @@ type stage struct {
 	old []*interval // tasks, oldest first; nil: must be sorted
 }
 
-// set updates the stage to n frames.
-func (s *stage) set(frames []frame, n int) {
+// set updates the intervals to n frames.
+func (s *openIntervals) set(frames []frame, n int) {
 	if s.n == n {
 		return
 	}
@@ -43,17 +43,17 @@ func (s *stage) set(frames []frame, n int) {
 	}
 }
 
-func (s *stage) of(sp *interval) map[*interval]bool {
+func (s *openIntervals) of(sp *interval) map[*interval]bool {
 	if sp.timer != nil {
 		return s.timers
 	}
 	return s.tasks
 }
 
-func (s *stage) put(sp *interval) { s.of(sp)[sp] = true }
+func (s *openIntervals) put(sp *interval) { s.of(sp)[sp] = true }
 
 // pending returns the open timers, the next one first.
-func (s *stage) pending() []*interval {
+func (s *openIntervals) pending() []*interval {
 	if s.due == nil {
 		s.due = slices.SortedFunc(maps.Keys(s.timers), func(a, b *interval) int {
 			return cmp.Or(a.timer.Due.Compare(b.timer.Due), cmp.Compare(a.from, b.from))
@@ -62,8 +62,8 @@ func (s *stage) pending() []*interval {
 	return s.due
 }
 
-// open returns the open tasks, oldest first.
-func (s *stage) open() []*interval {
+// running returns the open tasks, oldest first.
+func (s *openIntervals) running() []*interval {
 	if s.old == nil {
 		s.old = slices.SortedFunc(maps.Keys(s.tasks), func(a, b *interval) int { return cmp.Compare(a.from, b.from) })
 	}
