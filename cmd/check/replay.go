@@ -32,7 +32,7 @@ type replaying struct {
 	rows   []replayRow    // for -o json
 
 	report, commandLine string // the command line, for the report
-	page                *run.ReportFile
+	page                run.ReportFile
 	shown               replayReport
 
 	files, differing, broken int
@@ -117,7 +117,6 @@ func (r *replaying) run(ctx context.Context, args []string) error {
 	if r.page, err = run.OpenReport(r.sh, r.report); err != nil {
 		return err
 	}
-	defer r.page.Discard()
 	began := time.Now()
 	each := r.all
 	if r.tui {

@@ -24,8 +24,8 @@ type configFile struct {
 
 	Scheduler *SchedulerFile // takes precedence over Settings; may be nil
 
-	source string
-	root   *yaml.Node // the map; empty if there is none
+	document yaml.Node  // with the comments
+	root     *yaml.Node // its map, or an empty node
 }
 
 // configText is a value and its position, FILE:LINE:COLUMN.
@@ -58,6 +58,7 @@ const configLimit = 1 << 20
 func ReadConfig(sh *Shell) (*configFile, error) {
 	path, named := ConfigPath(sh)
 	c := &configFile{Path: path, Settings: map[string]configText{}, root: &yaml.Node{}}
+	c.document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{c.root}}
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
@@ -67,13 +68,16 @@ func ReadConfig(sh *Shell) (*configFile, error) {
 	case len(text) > configLimit:
 		return nil, Misusef("configuration %s: larger than %d KiB", path, configLimit>>10)
 	}
-	c.source = string(text)
-	if c.root, err = configRoot(c.source); err != nil {
+	var parsed yaml.Node
+	if err := yaml.Unmarshal(text, &parsed); err != nil {
 		return nil, Misusef("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	r := configReader{file: c}
-	if c.root.Kind != 0 {
+	if len(parsed.Content) > 0 {
+		c.document, c.root = parsed, parsed.Content[0]
 		r.document(c.root)
+	} else {
+		c.document.HeadComment = strings.TrimSpace(string(text)) // it has only comments
 	}
 	return c, Fail(ExitMisuse, errors.Join(r.errs...))
 }
@@ -85,15 +89,6 @@ func EditableConfig(sh *Shell) (*configFile, error) {
 		err = nil
 	}
 	return c, err
-}
-
-// configRoot parses the text of a configuration file. Its root is an empty node if there is none.
-func configRoot(text string) (*yaml.Node, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
-		return &yaml.Node{}, err
-	}
-	return doc.Content[0], nil
 }
 
 // setting returns the value of a setting by any of its names.

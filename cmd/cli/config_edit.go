@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,26 +77,50 @@ func (c *configFile) globalKey(name string) (ConfigKey, error) {
 		}
 		return one.value.String(), nil
 	}}
-	for written := range flat(c.root) {
-		if section, other, _ := strings.Cut(written, pathSeparator); section == "settings" && other != key.path[1] && one.is(other) {
-			key.others = append(key.others, []string{section, other})
+	settings, _ := child(c.root, "settings")
+	for i := 0; settings != nil && i+1 < len(settings.Content); i += 2 {
+		if written := settings.Content[i].Value; written != key.path[1] && one.is(written) {
+			key.others = append(key.others, []string{"settings", written})
 		}
 	}
 	return key, nil
 }
 
-// Set sets a key and keeps the rest of the file. It returns the value with secrets redacted.
+// Set sets a key, and keeps the other keys and the comments. It returns the value with secrets
+// redacted.
 func (c *configFile) Set(key ConfigKey, value string) (shown string, err error) {
 	if shown, err = key.check(value); err != nil {
 		return "", Fail(ExitMisuse, err)
 	}
-	return shown, c.change(key.others, key.path, value)
+	c.removeKeys(key.others...)
+	n := c.root
+	for _, name := range key.path {
+		if len(n.Content) == 0 { // empty, null or {}
+			*n = yaml.Node{Kind: yaml.MappingNode, HeadComment: n.HeadComment, FootComment: n.FootComment}
+		}
+		next, _ := child(n, name)
+		if next == nil {
+			next = &yaml.Node{}
+			n.Content = append(n.Content, textNode(name), next)
+		}
+		if next.Kind == yaml.AliasNode {
+			return "", Misusef("%s:%d: %s is an alias: edit it by hand", c.Path, next.Line, name)
+		}
+		n = next
+	}
+	comment := n.LineComment
+	*n = *textNode(value)
+	n.LineComment = comment
+	return shown, c.write()
 }
 
 // Unset removes a key, and reports whether the file had it.
 func (c *configFile) Unset(key ConfigKey) (bool, error) {
-	_, had := flat(c.root)[strings.Join(key.path, pathSeparator)]
-	return had || key.others != nil, c.change(append(key.others, key.path), nil, "")
+	had := c.removeKeys(append(key.others, key.path)...)
+	if !had {
+		return false, nil
+	}
+	return true, c.write()
 }
 
 // Remove removes a context. If it was the chosen one, no context is chosen afterwards.
@@ -104,140 +128,67 @@ func (c *configFile) Remove(context string) error {
 	if _, err := c.Context(context, "config rm"); err != nil {
 		return err
 	}
-	gone := [][]string{{"contexts", context}}
+	c.removeKeys([]string{"contexts", context})
 	if c.Current.Text == context {
-		gone = append(gone, []string{"context"})
+		c.removeKeys([]string{"context"})
 	}
-	return c.change(gone, nil, "")
+	return c.write()
 }
 
-// change removes some paths of the file and sets another one, line by line, so that comments
-// and layout stay. It writes the file only if exactly these paths have changed.
-func (c *configFile) change(gone [][]string, path []string, value string) error {
-	text, want := c.source, flat(c.root)
-	for _, one := range gone {
-		text = editLines(text, one, "", true)
-		prefix := strings.Join(one, pathSeparator)
-		maps.DeleteFunc(want, func(key, _ string) bool {
-			return key == prefix || strings.HasPrefix(key, prefix+pathSeparator)
-		})
+// removeKeys removes keys by their paths, and reports whether there was any of them.
+func (c *configFile) removeKeys(paths ...[]string) (had bool) {
+	for _, path := range paths {
+		n, last := c.root, len(path)-1
+		for _, name := range path[:last] {
+			if n != nil {
+				n, _ = child(n, name)
+			}
+		}
+		if n == nil {
+			continue
+		}
+		if value, at := child(n, path[last]); value != nil {
+			n.Content, had = slices.Delete(n.Content, at, at+2), true
+		}
 	}
-	if path != nil {
-		text = editLines(text, path, value, false)
-		want[strings.Join(path, pathSeparator)] = value
+	return had
+}
+
+// child returns the value of a key of a map and the position of the key; nil if there is none.
+func child(n *yaml.Node, key string) (value *yaml.Node, at int) {
+	for ; n.Kind == yaml.MappingNode && at+1 < len(n.Content); at += 2 {
+		if n.Content[at].Value == key {
+			return n.Content[at+1], at
+		}
 	}
-	if root, err := configRoot(text); err != nil || !maps.Equal(flat(root), want) {
-		return Misusef("%s: cannot be changed line by line: edit it by hand", c.Path)
+	return nil, 0
+}
+
+// textNode returns a scalar, quoted only if YAML would read it as null.
+func textNode(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	if n.ShortTag() == "!!null" {
+		n.Style = yaml.DoubleQuotedStyle
 	}
-	err := os.MkdirAll(filepath.Dir(c.Path), 0o700)
+	return n
+}
+
+// write writes the file. Only its owner can read a new one.
+func (c *configFile) write() error {
+	var text bytes.Buffer
+	enc := yaml.NewEncoder(&text)
+	enc.SetIndent(2)
+	err := enc.Encode(&c.document)
 	if err == nil {
-		err = replace.File(c.Path, []byte(text))
+		err = os.MkdirAll(filepath.Dir(c.Path), 0o700)
+	}
+	if err == nil {
+		err = replace.File(c.Path, text.Bytes())
 	}
 	if err != nil {
 		return Fail(ExitMisuse, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return nil
-}
-
-// pathSeparator joins the keys of a path.
-const pathSeparator = "\x00"
-
-// flat returns the scalar values of a map by their paths.
-func flat(n *yaml.Node) map[string]string {
-	all := map[string]string{}
-	var add func(n *yaml.Node, path string)
-	add = func(n *yaml.Node, path string) {
-		switch {
-		case n.Kind == yaml.AliasNode:
-			add(n.Alias, path)
-		case n.Kind == yaml.ScalarNode && n.Tag != "!!null":
-			all[path] = n.Value
-		}
-		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-			add(n.Content[i+1], strings.TrimPrefix(path+pathSeparator+n.Content[i].Value, pathSeparator))
-		}
-	}
-	add(n, "")
-	return all
-}
-
-// editLines sets the value at a path of keys, or removes it. If the path does not have lines of
-// its own, the result is wrong, and the caller must detect that.
-func editLines(text string, path []string, value string, remove bool) string {
-	root, err := configRoot(text)
-	if err != nil {
-		return text
-	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	lines := slices.Collect(strings.Lines(text))
-	at, indent := len(lines), 0 // of a new line below parent
-	for i, parent := 0, root; i < len(path); i++ {
-		if len(parent.Content) > 0 {
-			at, indent = lastLine(parent), parent.Content[0].Column-1
-		}
-		k := 0
-		for k < len(parent.Content) && parent.Content[k].Value != path[i] {
-			k += 2
-		}
-		if k >= len(parent.Content) {
-			if !remove {
-				lines = slices.Insert(lines, at, newLines(indent, path[i:], value))
-			}
-			break
-		}
-		key, child := parent.Content[k], parent.Content[k+1]
-		if i+1 == len(path) {
-			line := lines[key.Line-1]
-			tail := line[len(strings.TrimRight(strings.TrimSuffix(line, child.LineComment+"\n"), " \t\r\n")):]
-			lines[key.Line-1] = strings.Repeat(" ", key.Column-1) + yamlText(path[i]) + ": " + yamlText(value) + tail
-			if remove {
-				lines[key.Line-1] = ""
-			}
-			lines = slices.Delete(lines, key.Line, max(key.Line, lastLine(child)))
-			break
-		}
-		at, indent, parent = key.Line, key.Column+1, child
-	}
-	return strings.Join(lines, "")
-}
-
-// lastLine returns the last line on which a node has text.
-func lastLine(n *yaml.Node) int {
-	line := 0
-	if n.Tag != "!!null" {
-		line = n.Line
-	}
-	for _, child := range n.Content {
-		line = max(line, lastLine(child))
-	}
-	return line
-}
-
-// newLines writes a path of keys and its value.
-func newLines(indent int, path []string, value string) string {
-	var b strings.Builder
-	for i, key := range path {
-		fmt.Fprintf(&b, "%s%s:", strings.Repeat(" ", indent+2*i), yamlText(key))
-		if i+1 < len(path) {
-			b.WriteByte('\n')
-		}
-	}
-	return b.String() + " " + yamlText(value) + "\n"
-}
-
-// yamlText writes a scalar, quoted if YAML requires it.
-func yamlText(text string) string {
-	n := yaml.Node{Kind: yaml.ScalarNode, Value: text}
-	if n.ShortTag() == "!!null" {
-		n.Style = yaml.DoubleQuotedStyle
-	}
-	out, err := yaml.Marshal(&n)
-	if err != nil {
-		return "" // not UTF-8: the caller compares
-	}
-	return strings.TrimSuffix(string(out), "\n")
 }
 
 // CompleteConfigKeys completes the keys of the configuration file.

@@ -35,7 +35,7 @@ type historyPrinter struct {
 	follow bool
 	report string
 
-	page     *run.ReportFile
+	page     run.ReportFile
 	reported *report.Recording // for --report
 
 	rows      []historyRow       // for -o json and yaml
@@ -106,7 +106,6 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if h.page, err = run.OpenReport(h.sh, h.report); err != nil {
 		return err
 	}
-	defer h.page.Discard()
 	r, err := h.target.Connect(ctx)
 	if err != nil {
 		return err

@@ -30,11 +30,7 @@ func (r *Runner) prepareMocks(_ context.Context, cfg *sim.Config) error {
 	if err != nil {
 		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(r.recordMocks, err))
 	}
-	redact := func(text string) string { return text }
-	if len(cfg.Secrets) > 0 {
-		redact = store.NewSealer(cfg.Secrets).Redact
-	}
-	r.recorder = mock.NewRecorder(cfg.Transport, time.Now, redact)
+	r.recorder = mock.NewRecorder(cfg.Transport, time.Now, store.NewSealer(cfg.Secrets).Redact)
 	cfg.Transport, cfg.Onward = r.recorder, true
 	return nil
 }

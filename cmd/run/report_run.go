@@ -1,11 +1,11 @@
 package run
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +20,7 @@ import (
 )
 
 // openReport opens the report of --report, if it is given.
-func (r *Runner) openReport() (*ReportFile, error) {
+func (r *Runner) openReport() (ReportFile, error) {
 	page, err := OpenReport(r.Sh, r.report)
 	if err == nil && r.report != "" {
 		r.reported = report.NewRecording("")
@@ -29,7 +29,7 @@ func (r *Runner) openReport() (*ReportFile, error) {
 }
 
 // writeReport writes the report, however the run ended.
-func (r *Runner) writeReport(page *ReportFile, cfg sim.Config) error {
+func (r *Runner) writeReport(page ReportFile, cfg sim.Config) error {
 	if r.reported == nil || r.reported.Empty() {
 		return nil
 	}
@@ -95,73 +95,52 @@ func CommandOf(c *cobra.Command, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// ReportFile is a report in progress: a temporary file that replaces the destination when
-// it is complete.
+// ReportFile is the destination of a report. It does nothing if the name is empty.
 type ReportFile struct {
 	sh   *cli.Shell
-	name string   // as given
-	path string   // the destination
-	f    *os.File // nil if no report is wanted
+	name string
 }
 
-// OpenReport creates a report file, so that a report that cannot be written is known before
-// the work begins. The file does nothing if the name is empty.
-func OpenReport(sh *cli.Shell, name string) (*ReportFile, error) {
-	file := &ReportFile{sh: sh, name: name, path: name}
+// OpenReport returns the file of a name. It returns an error if the file cannot be written, so that
+// this is known before the work begins.
+func OpenReport(sh *cli.Shell, name string) (ReportFile, error) {
+	file := ReportFile{sh, name}
 	switch name {
 	case "":
 		return file, nil
 	case "-":
-		return nil, cli.Misusef("--report -: want a file, because the output goes to stdout")
+		return file, cli.Misusef("--report -: want a file, because the output goes to stdout")
 	}
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		file.path = target
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return file, cli.Misusef("--report %s: not a file that a report can be written to", name)
 	}
-	mode := fs.FileMode(0o666)
-	if info, err := os.Stat(file.path); err == nil {
-		if !info.Mode().IsRegular() {
-			return nil, cli.Misusef("--report %s: not a file that a report can be written to", name)
-		}
-		mode = info.Mode().Perm()
-		probe, err := os.OpenFile(file.path, os.O_WRONLY, 0) // the file may be read-only even if its folder is not
-		if err != nil {
-			return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--report %w", cli.WithoutVerb(name, err)))
-		}
-		_ = probe.Close() // nothing was written
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return file, cli.Fail(cli.ExitMisuse, fmt.Errorf("--report %w", cli.WithoutVerb(name, err)))
 	}
-	beside := filepath.Join(filepath.Dir(file.path), fmt.Sprintf(".%s.%d.tmp", filepath.Base(file.path), os.Getpid()))
-	var err error
-	if file.f, err = os.OpenFile(beside, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode); err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--report %w", cli.WithoutVerb(name, err)))
+	_ = f.Close() // nothing was written
+	if isNew {
+		_ = os.Remove(name) // until there is a report
 	}
 	return file, nil
 }
 
-// Write writes the report and renames it to its destination.
-func (r *ReportFile) Write(page *report.Report) error {
-	if r.f == nil {
+// Write writes the report.
+func (r ReportFile) Write(page *report.Report) error {
+	if r.name == "" {
 		return nil
 	}
-	f := r.f
-	r.f = nil
 	page.Version = cli.Version().Version
-	err := page.Write(f)
-	err = errors.Join(err, f.Sync(), f.Close())
+	var text bytes.Buffer
+	err := page.Write(&text)
 	if err == nil {
-		err = os.Rename(f.Name(), r.path)
+		err = os.WriteFile(r.name, text.Bytes(), 0o666)
 	}
 	if err != nil {
-		return fmt.Errorf("write the report: %w", errors.Join(cli.WithoutVerb(r.name, err), os.Remove(f.Name())))
+		return fmt.Errorf("write the report: %w", cli.WithoutVerb(r.name, err))
 	}
 	r.sh.Hint("report written to %s", cli.Printable(r.name))
 	return nil
-}
-
-// Discard removes the temporary file if the report was not written.
-func (r *ReportFile) Discard() {
-	if r != nil && r.f != nil {
-		_ = r.f.Close()           // its content is not needed
-		_ = os.Remove(r.f.Name()) // likewise
-		r.f = nil
-	}
 }

@@ -168,7 +168,6 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer page.Discard()
 	line := NewTimeline(r.Sh, cfg.Start)
 	line.Add(cfg.Definition, cfg.With)
 	line.on, line.real = line.on && !r.tui, r.redis != "" || r.realTime

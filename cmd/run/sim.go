@@ -131,7 +131,7 @@ type searcher struct {
 	commandLine string // without a plan, which repeat appends
 
 	report, whole string // whole: the complete command line
-	page          *ReportFile
+	page          ReportFile
 }
 
 // simulationFlags adds the flags that it shares with flunq run.
@@ -178,7 +178,6 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 	if s.page, err = OpenReport(s.sh, s.report); err != nil {
 		return err
 	}
-	defer s.page.Discard()
 	return s.all(ctx, subjects)
 }
 
