@@ -1,6 +1,7 @@
 package editor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -71,21 +72,12 @@ func (d *document) diagnostic(m yaml.Mistake, severity int) diagnostic {
 		_, size := utf8.DecodeRuneInString(line[from.byte:])
 		from.byte += size
 	}
-	rest := line[from.byte:]
-	length := len(rest)
-	if i := strings.IndexAny(rest, " ,]}"); i > 0 {
-		length = i
-	}
-	if strings.HasPrefix(rest, `"`) || strings.HasPrefix(rest, "'") {
-		if closing := quoteEnd(rest); closing > 0 {
-			length = closing
-		}
-	}
+	word := cmp.Or(yaml.Word(line, m.Column), line[from.byte:])
 	text := m.Message
 	if m.Suggestion != "" {
 		text += "\n" + m.Suggestion
 	}
-	return diagnostic{textRange{d.position(from), d.position(spot{from.line, from.byte + length})}, severity, m.Rule, "flunq", text}
+	return diagnostic{textRange{d.position(from), d.position(spot{from.line, from.byte + len(word)})}, severity, m.Rule, "flunq", text}
 }
 
 // completion is something that can be written at a place.

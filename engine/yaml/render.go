@@ -86,6 +86,13 @@ func frame(line string, column int) (shown string, pad, mark int) {
 	return before + word + after, width(before), max(1, width(word))
 }
 
+// Word returns the word, the quoted string or the ${ } that begins at a column; the first is 1.
+func Word(line string, column int) string {
+	runes := []rune(line)
+	at := min(max(column-1, 0), len(runes))
+	return string(runes[at:wordEnd(runes, at, len(runes))])
+}
+
 // wordEnd returns the end of the word, the quoted string or the ${ } that begins at a position.
 func wordEnd(runes []rune, at, to int) int {
 	end := at
