@@ -107,18 +107,18 @@ func perform(source Source, a Action) tea.Cmd {
 func (m *model) done(r actionDone) tea.Cmd {
 	switch {
 	case r.err != nil:
-		m.sendAll(strings.ToLower(sentence(r.action)), r.err.Error(), true)
+		m.showText(strings.ToLower(sentence(r.action)), r.err.Error(), true)
 	default:
-		m.sendAll(sentence(r.action), r.said, false)
+		m.showText(sentence(r.action), r.said, false)
 	}
 	m.asked = time.Time{}
-	return tea.Batch(m.send(thingsDone{}), m.visit())
+	return tea.Batch(m.send(thingsDone{}), m.refreshShown())
 }
 
-// sendAll shows a short text in the last line, and a long one in a dialog.
-func (m *model) sendAll(title, text string, wrong bool) {
+// showText shows a short text in the last line, and a long one in a dialog.
+func (m *model) showText(title, text string, wrong bool) {
 	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || canvas.Width(text) > m.width-4) {
-		m.dialog = &reading{title: title, text: text, bad: wrong}
+		m.dialog = &message{title: title, text: text, bad: wrong}
 		return
 	}
 	m.notify(text, wrong)

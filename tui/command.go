@@ -18,9 +18,6 @@ type command struct {
 	run                     func(m *model, args string) (cmd tea.Cmd, wrong string)
 }
 
-// wantCommand asks to run a typed command.
-type wantCommand struct{ line string }
-
 // commands returns all commands.
 func commands() []command {
 	all := []command{
@@ -131,8 +128,8 @@ func (m *model) setZone(name string) (cmd tea.Cmd, wrong string) {
 	return nil, ""
 }
 
-// turnZone toggles between UTC and the zone of this machine.
-func (m *model) turnZone() tea.Cmd {
+// toggleZone toggles between UTC and the zone of this machine.
+func (m *model) toggleZone() tea.Cmd {
 	to := "utc"
 	if m.zone == time.UTC {
 		to = "local"

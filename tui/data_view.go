@@ -370,8 +370,8 @@ func (v *dataView) fold(open bool) {
 	v.goTo(at)
 }
 
-// turnFold toggles the item at the cursor.
-func (v *dataView) turnFold() {
+// toggleFold toggles the item at the cursor.
+func (v *dataView) toggleFold() {
 	if v.items != nil && v.Cursor < len(v.lines) {
 		v.fold(!v.opened(v.lines[v.Cursor].item))
 	}

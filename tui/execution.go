@@ -114,7 +114,7 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 	l := s.tree.chosen()
 	id := s.childOf(s.tree.chosenRun())
 	unfold := func() tea.Cmd {
-		s.tree.turnFold()
+		s.tree.toggleFold()
 		return nil
 	}
 	switch {
@@ -145,7 +145,7 @@ func (s *executionScreen) entersPane() (what string, enter func() tea.Cmd) {
 	case dataPane:
 		if s.data.view.folds() {
 			return "fold", func() tea.Cmd {
-				s.data.view.turnFold()
+				s.data.view.toggleFold()
 				return nil
 			}
 		}

@@ -24,10 +24,10 @@ func (s *executionScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	if on, list := s.scrolled(); canvas.ScrollKey(k, on, max(1, list.Height-1)) {
 		return s.chose(), true
 	}
-	if cmd, ok := s.act(k); ok {
+	if cmd, ok := s.actionKey(k); ok {
 		return cmd, true
 	}
-	return s.turnTo(k)
+	return s.viewKey(k)
 }
 
 // chose updates the other parts after a choice.
@@ -61,15 +61,15 @@ func (s *executionScreen) scrolled() (on scroller, lines *canvas.List) {
 	return lines, lines
 }
 
-// act handles the keys of actions.
-func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
+// actionKey handles the keys of actions.
+func (s *executionScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "y":
 		return give(s.copied()), true
 	case "Y":
 		return give(wantCopy{"id of the execution", s.id}), true
 	case "B":
-		return s.turnBreak(), true
+		return s.toggleBreak(), true
 	case "P":
 		if s.execution.Execution == "" {
 			return give(wantNotice{text: "it has no parent", bad: true}), true
@@ -87,8 +87,8 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	return cmd, handled
 }
 
-// turnBreak sets or clears a breakpoint at the chosen task.
-func (s *executionScreen) turnBreak() tea.Cmd {
+// toggleBreak sets or clears a breakpoint at the chosen task.
+func (s *executionScreen) toggleBreak() tea.Cmd {
 	ref := s.tree.chosenTask().Ref
 	switch {
 	case s.execution.Breaks == nil:
@@ -100,13 +100,13 @@ func (s *executionScreen) turnBreak() tea.Cmd {
 	}
 }
 
-// turnTo handles the keys that change what is shown.
-func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
+// viewKey handles the keys that change what is shown.
+func (s *executionScreen) viewKey(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "tab":
-		s.turnPane(1)
+		s.nextPane(1)
 	case "shift+tab":
-		s.turnPane(int(paneCount) - 1)
+		s.nextPane(int(paneCount) - 1)
 	case "enter":
 		return s.enter(), true
 	case "esc":
@@ -133,7 +133,7 @@ func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
 	return s.readData(), true
 }
 
-func (s *executionScreen) turnPane(by int) {
+func (s *executionScreen) nextPane(by int) {
 	s.pane = (s.pane + pane(by)) % paneCount
 	if s.charts() {
 		s.inPane = false

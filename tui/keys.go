@@ -51,7 +51,7 @@ func (m *model) key(k string) tea.Cmd {
 	}
 	m.said = notice{}
 	if m.dialog != nil {
-		return m.answer(k)
+		return m.dialogKey(k)
 	}
 	if !m.typing() {
 		if cmd, ok := m.timeKey(k); ok {
@@ -61,11 +61,11 @@ func (m *model) key(k string) tea.Cmd {
 	if cmd, ok := m.shown().key(k); ok {
 		return m.settle(cmd)
 	}
-	return m.anywhere(k)
+	return m.globalKey(k)
 }
 
-// answer passes a key to the dialog.
-func (m *model) answer(k string) tea.Cmd {
+// dialogKey passes a key to the dialog.
+func (m *model) dialogKey(k string) tea.Cmd {
 	before := m.dialog
 	cmd, open := before.key(k)
 	if !open {
@@ -74,8 +74,8 @@ func (m *model) answer(k string) tea.Cmd {
 	return m.settle(cmd)
 }
 
-// anywhere handles the global keys.
-func (m *model) anywhere(k string) tea.Cmd {
+// globalKey handles the global keys.
+func (m *model) globalKey(k string) tea.Cmd {
 	switch k {
 	case "q":
 		return tea.Quit
@@ -88,10 +88,10 @@ func (m *model) anywhere(k string) tea.Cmd {
 	case ":":
 		m.dialog = newCommandLine(m)
 	case "L":
-		return m.turnZone()
+		return m.toggleZone()
 	case "r":
 		m.asked = time.Time{}
-		return tea.Batch(m.send(thingsDone{}), m.visit())
+		return tea.Batch(m.send(thingsDone{}), m.refreshShown())
 	case "esc", "backspace":
 		return m.back()
 	case "e":
@@ -104,8 +104,8 @@ func (m *model) anywhere(k string) tea.Cmd {
 	return nil
 }
 
-// everywhere returns the global keys.
-func (m *model) everywhere() []hint {
+// globalHints returns the global keys.
+func (m *model) globalHints() []hint {
 	all := []hint{
 		{"1–5", "go to a place", true},
 		{"esc", "back", true},
@@ -159,15 +159,15 @@ func (m *model) wheel(lines int) tea.Cmd {
 		return nil
 	}
 	m.shown().wheel(lines)
-	return m.visit()
+	return m.refreshShown()
 }
 
 func (m *model) click(x, y int) tea.Cmd {
 	now := m.options.Now()
-	double := m.hits.x == x && m.hits.y == y && now.Sub(m.hits.at) <= twice
-	m.hits = click{x, y, now}
+	double := m.lastClick.x == x && m.lastClick.y == y && now.Sub(m.lastClick.at) <= twice
+	m.lastClick = click{x, y, now}
 	if double {
-		m.hits.at = time.Time{}
+		m.lastClick.at = time.Time{}
 	}
 	switch {
 	case m.dialog != nil:
@@ -186,7 +186,7 @@ func (m *model) click(x, y int) tea.Cmd {
 func (m *model) clickDialog(x, y int) tea.Cmd {
 	if d, ok := m.dialog.(clickable); ok {
 		if k := d.keyAt(x, y); k != "" {
-			return m.answer(k)
+			return m.dialogKey(k)
 		}
 	}
 	return nil
@@ -223,10 +223,10 @@ type helpPart struct {
 
 // help returns the help of the current screen.
 func (m *model) help() dialog {
-	p := &helpPage{title: "Keys: " + m.whereabouts()}
+	p := &helpPage{title: "Keys: " + m.breadcrumb()}
 	p.add("here", m.shown().hints())
 	p.add("time", m.timeHints())
-	p.add("everywhere", m.everywhere())
+	p.add("everywhere", m.globalHints())
 	p.add("mouse", []hint{{"click", "selects; on a place goes there", true}, {"twice", "opens", true}, {"wheel", "scrolls", true}})
 	var words []hint
 	for _, c := range m.commands() {

@@ -378,7 +378,7 @@ func (p *detailPane) key(k string) bool {
 	case "right", "l":
 		v.fold(true)
 	case "enter":
-		v.turnFold()
+		v.toggleFold()
 	case "esc", "backspace":
 		p.focus = false
 	default:
@@ -417,7 +417,7 @@ func (p *detailPane) click(x, y int, double bool) {
 	}
 	p.view.To(p.view.Offset + y - p.viewAt.Y)
 	if double {
-		p.view.turnFold()
+		p.view.toggleFold()
 	}
 }
 

@@ -20,10 +20,10 @@ func (s *listScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	if canvas.ScrollKey(k, s.table, s.table.Height) {
 		return s.refresh(s.now), true
 	}
-	if cmd, ok := s.actKey(k); ok {
+	if cmd, ok := s.actionKey(k); ok {
 		return cmd, true
 	}
-	return s.lookKey(k)
+	return s.viewKey(k)
 }
 
 // findKey edits the filter, which applies immediately.
@@ -43,8 +43,8 @@ func (s *listScreen) findKey(k string) tea.Cmd {
 	return s.next()
 }
 
-// lookKey handles the keys that change what is shown.
-func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
+// viewKey handles the keys that change what is shown.
+func (s *listScreen) viewKey(k string) (cmd tea.Cmd, handled bool) {
 	t := s.table
 	switch k {
 	case "/":
@@ -65,7 +65,7 @@ func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	case "v":
 		t.reverse()
 	case "d":
-		s.turnPane()
+		s.togglePane()
 	case "tab", "shift+tab":
 		if s.pane == nil {
 			return nil, false
@@ -94,7 +94,7 @@ func (s *listScreen) enter() tea.Cmd {
 	case s.table.kind == Executions:
 		return give(wantOpen{row.ID})
 	case s.pane == nil:
-		s.turnPane()
+		s.togglePane()
 	}
 	s.pane.focus = true
 	return s.refresh(s.now)
@@ -119,7 +119,7 @@ func (s *listScreen) leaves() (what string, leave func()) {
 	}
 }
 
-func (s *listScreen) turnPane() {
+func (s *listScreen) togglePane() {
 	if s.pane != nil {
 		s.pane = nil
 		return
@@ -127,8 +127,8 @@ func (s *listScreen) turnPane() {
 	s.pane = newDetailPane(s.source, s.table.kind)
 }
 
-// actKey handles the keys that act on, copy or open something.
-func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
+// actionKey handles the keys that act on, copy or open something.
+func (s *listScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 	row := s.table.current()
 	switch k {
 	case "y":
@@ -162,22 +162,22 @@ func executionOf(kind Table, row Row) string {
 	return row.Execution
 }
 
-// actionKey is the key of an action.
-type actionKey struct {
+// keyBinding binds a key to an action.
+type keyBinding struct {
 	key  string
 	verb Verb
 	what string
 }
 
 // offered returns the actions that suit a row and that the source supports.
-func offered(s Source, kind Table, row Row) []actionKey {
-	return slices.DeleteFunc(actions(kind), func(d actionKey) bool {
+func offered(s Source, kind Table, row Row) []keyBinding {
+	return slices.DeleteFunc(actions(kind), func(d keyBinding) bool {
 		return !can(s, d.verb) || kind == Executions && !suits(d.verb, row.State)
 	})
 }
 
 // offered returns the actions for the row at the cursor, or for the marked rows in any state.
-func (s *listScreen) offered() []actionKey {
+func (s *listScreen) offered() []keyBinding {
 	if len(s.table.marked) == 0 {
 		row := s.table.current()
 		if row.ID == "" {
@@ -185,7 +185,7 @@ func (s *listScreen) offered() []actionKey {
 		}
 		return offered(s.source, s.table.kind, row)
 	}
-	return slices.DeleteFunc(actions(s.table.kind), func(d actionKey) bool { return !can(s.source, d.verb) })
+	return slices.DeleteFunc(actions(s.table.kind), func(d keyBinding) bool { return !can(s.source, d.verb) })
 }
 
 // suits reports whether an action makes sense for an execution in a state.
@@ -205,10 +205,10 @@ func suits(v Verb, s State) bool {
 }
 
 // actions returns the actions on the rows of a table.
-func actions(kind Table) []actionKey {
+func actions(kind Table) []keyBinding {
 	switch kind {
 	case Executions:
-		return []actionKey{
+		return []keyBinding{
 			{"c", Cancel, "cancel"},
 			{"z", Suspend, "suspend"},
 			{"u", Resume, "resume"},
@@ -216,9 +216,9 @@ func actions(kind Table) []actionKey {
 			{"w", Record, "write a recording"},
 		}
 	case Timers:
-		return []actionKey{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}}
+		return []keyBinding{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}}
 	case DeadLetters:
-		return []actionKey{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
+		return []keyBinding{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
 	default:
 		return nil
 	}

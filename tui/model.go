@@ -37,8 +37,8 @@ type model struct {
 	bar    timeBar
 	typed  typedBefore
 
-	tabs []span // of the places, as they were drawn
-	hits click
+	tabs      []span // of the places, as they were drawn
+	lastClick click
 }
 
 // span is the extent of something in a row.
@@ -89,7 +89,7 @@ func newModel(source Source, options Options) *model {
 
 // Init starts reading and ticking.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.readOverview(), m.rest()}
+	cmds := []tea.Cmd{m.readOverview(), m.nextTick()}
 	if m.options.Title != "" {
 		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
@@ -107,7 +107,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = msg.Width, msg.Height
 		return nil
 	case tickMsg:
-		return tea.Batch(m.tick(time.Time(msg)), m.rest())
+		return tea.Batch(m.tick(time.Time(msg)), m.nextTick())
 	case tea.KeyMsg:
 		return m.press(msg)
 	case tea.MouseMsg:
@@ -116,8 +116,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return msg.answer
 	case tea.ResumeMsg:
 		return m.resumed()
-	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantCommand:
-		return m.want(msg)
+	case want:
+		return msg.carryOut(m)
 	default:
 		return m.answered(msg)
 	}
@@ -125,7 +125,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 
 // resumed restores what the shell has changed meanwhile: the mouse mode and the screen.
 func (m *model) resumed() tea.Cmd {
-	cmds := []tea.Cmd{tea.ClearScreen, m.visit()}
+	cmds := []tea.Cmd{tea.ClearScreen, m.refreshShown()}
 	if m.options.Mouse {
 		cmds = append(cmds, tea.EnableMouseCellMotion)
 	}
@@ -135,7 +135,8 @@ func (m *model) resumed() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// settle immediately carries out what a screen or a dialog wants, and returns commands for the rest.
+// settle carries out at once what a screen or a dialog wants, so that the next key already finds it
+// done, and returns commands for what takes time.
 func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -151,30 +152,11 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 		return nil
 	case asking:
 		return msg.answer
-	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantCommand:
-		return m.want(msg)
+	case want:
+		return msg.carryOut(m)
 	default:
 		return give(msg)
 	}
-}
-
-// want carries out what a screen has asked for.
-func (m *model) want(msg tea.Msg) tea.Cmd {
-	switch msg := msg.(type) {
-	case wantAction:
-		return m.act(msg.Action)
-	case wantMove:
-		return m.move(msg.Move)
-	case wantOpen:
-		return m.open(msg.id)
-	case wantCopy:
-		return m.copy(msg)
-	case wantNotice:
-		m.notify(msg.text, msg.bad)
-	case wantCommand:
-		return m.run(msg.line)
-	}
-	return nil
 }
 
 // answered passes an answer of the source to the screens it may concern.
@@ -223,8 +205,8 @@ func (m *model) send(msg tea.Msg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// rest waits for the next tick.
-func (m *model) rest() tea.Cmd {
+// nextTick waits for the next tick.
+func (m *model) nextTick() tea.Cmd {
 	pace := restingTick
 	if m.overview.Clock.plays() {
 		pace = playingTick
@@ -317,7 +299,7 @@ func (m *model) shown() screen {
 // openPlace goes to a place, and closes the opened executions.
 func (m *model) openPlace(place int) tea.Cmd {
 	m.place, m.opened = (place+len(m.places))%len(m.places), nil
-	return m.visit()
+	return m.refreshShown()
 }
 
 // open opens an execution.
@@ -327,7 +309,7 @@ func (m *model) open(id string) tea.Cmd {
 		return nil
 	}
 	m.opened = append(m.opened, newExecutionScreen(m.source, id))
-	return m.visit()
+	return m.refreshShown()
 }
 
 // lookedUp says whether an execution with a typed id exists.
@@ -364,11 +346,11 @@ func (m *model) back() tea.Cmd {
 	if n := len(m.opened); n > 0 {
 		m.opened = m.opened[:n-1]
 	}
-	return m.visit()
+	return m.refreshShown()
 }
 
-// visit reads what the visible screen needs.
-func (m *model) visit() tea.Cmd {
+// refreshShown reads what the visible screen needs.
+func (m *model) refreshShown() tea.Cmd {
 	if m.link.lost {
 		return nil
 	}
@@ -414,17 +396,31 @@ type hint struct {
 // answer on to the screens.
 type answer interface{ failed() error }
 
-// The messages with which screens ask the model for something.
+// want is a message with which a screen or a dialog asks the model for something.
+type want interface{ carryOut(m *model) tea.Cmd }
+
 type (
-	wantAction struct{ Action }            // plan an action, have it confirmed, and carry it out
-	wantMove   struct{ Move }              // move the source's time
-	wantOpen   struct{ id string }         // open an execution
-	wantCopy   struct{ what, text string } // copy to the clipboard
-	wantNotice struct {                    // show a line at the bottom
+	wantAction  struct{ Action }            // plan an action, have it confirmed, and do it
+	wantMove    struct{ Move }              // move the source's time
+	wantOpen    struct{ id string }         // open an execution
+	wantCopy    struct{ what, text string } // copy to the clipboard
+	wantCommand struct{ line string }       // run a typed command
+	wantNotice  struct {                    // show a line at the bottom
 		text string
 		bad  bool
 	}
 )
+
+func (w wantAction) carryOut(m *model) tea.Cmd  { return m.act(w.Action) }
+func (w wantMove) carryOut(m *model) tea.Cmd    { return m.move(w.Move) }
+func (w wantOpen) carryOut(m *model) tea.Cmd    { return m.open(w.id) }
+func (w wantCopy) carryOut(m *model) tea.Cmd    { return m.copy(w) }
+func (w wantCommand) carryOut(m *model) tea.Cmd { return m.run(w.line) }
+
+func (w wantNotice) carryOut(m *model) tea.Cmd {
+	m.notify(w.text, w.bad)
+	return nil
+}
 
 // The messages that the model sends to all screens.
 type (

@@ -60,7 +60,7 @@ func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
 		m.notify(r.err.Error(), true)
 	} else {
 		m.overview, m.overviewAt = r.overview, m.options.Now()
-		cmds = append(cmds, m.send(overviewRead{overview: r.overview, at: m.overviewAt}), m.send(timeMoved{r.overview.Clock}), m.visit())
+		cmds = append(cmds, m.send(overviewRead{overview: r.overview, at: m.overviewAt}), m.send(timeMoved{r.overview.Clock}), m.refreshShown())
 	}
 	if then := m.moving.then; then != nil {
 		m.moving.then = nil

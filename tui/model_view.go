@@ -26,7 +26,7 @@ func (m *model) draw() *canvas.Canvas {
 	cells := canvas.New(m.width, m.height)
 	a, now := cells.All(), m.now()
 	m.header(a.Part(0, 0, a.W, 1))
-	m.where(a.Part(0, 1, a.W, 1))
+	m.drawBreadcrumb(a.Part(0, 1, a.W, 1))
 	m.shown().draw(m.body(a), m.look, now)
 	if clock := m.overview.Clock; clock.Moves && a.H > 4 {
 		m.bar.draw(a.Part(0, a.H-2, a.W, 1), m.look, clock, now)
@@ -103,9 +103,9 @@ func (m *model) names(avail int) []string {
 	return nil
 }
 
-// where draws the description of the source, and whether the connection is lost.
-func (m *model) where(a canvas.Area) {
-	m.look.Rule(a, 0, m.whereabouts(), canvas.Accent)
+// drawBreadcrumb draws the path of the screen, the description of the source, and whether the connection is lost.
+func (m *model) drawBreadcrumb(a canvas.Area) {
+	m.look.Rule(a, 0, m.breadcrumb(), canvas.Accent)
 	text, how := m.overview.Place, canvas.Faint
 	if m.overview.Tenant != "" {
 		text += m.look.Pick(" · ", " | ") + "tenant " + m.overview.Tenant
@@ -118,7 +118,7 @@ func (m *model) where(a canvas.Area) {
 	case m.reading && waiting >= silence:
 		text, how = "no answer for "+age(waiting), canvas.Warn|canvas.Strong
 	}
-	avail := a.W - canvas.Width(m.whereabouts()) - 8
+	avail := a.W - canvas.Width(m.breadcrumb()) - 8
 	if how == canvas.Faint && avail < canvas.Width(text)+2 || text == "" {
 		return
 	}
@@ -128,7 +128,7 @@ func (m *model) where(a canvas.Area) {
 // silence is how long an answer may take before the screen mentions it.
 const silence = 2 * time.Second
 
-func (m *model) whereabouts() string {
+func (m *model) breadcrumb() string {
 	titles := []string{m.places[m.place].title()}
 	for _, s := range m.opened {
 		titles = append(titles, s.title())
@@ -150,7 +150,7 @@ func (m *model) footer(a canvas.Area) {
 		return // it shows its own keys
 	}
 	x := 0
-	for _, h := range m.footing() {
+	for _, h := range m.footerHints() {
 		if x+footWidth(h)-2 > a.W {
 			break
 		}
@@ -159,9 +159,9 @@ func (m *model) footer(a canvas.Area) {
 	}
 }
 
-// footing returns the keys for the last line: those of the screen, then time, then the rest. The
+// footerHints returns the keys for the last line: those of the screen, then time, then the rest. The
 // key for help always fits.
-func (m *model) footing() []hint {
+func (m *model) footerHints() []hint {
 	here := slices.DeleteFunc(m.shown().hints(), func(h hint) bool { return h.more })
 	if m.typing() {
 		return here
@@ -227,7 +227,7 @@ func (m *model) trackConnection(a answer) tea.Cmd {
 		m.notify("connected again", false)
 		m.asked = time.Time{}
 		// Redraw what others may have written over meanwhile.
-		return tea.Batch(tea.ClearScreen, m.visit())
+		return tea.Batch(tea.ClearScreen, m.refreshShown())
 	case !m.link.lost:
 		m.link = connection{lost: true, since: m.overviewAt}
 	case now.Before(m.link.next):

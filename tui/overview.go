@@ -102,13 +102,13 @@ func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	case "Y":
 		return give(wantCopy{"id of the execution", executionIn(row)}), true
 	default:
-		return s.actKey(k, row)
+		return s.actionKey(k, row)
 	}
 	return nil, true
 }
 
-// actKey handles the keys of actions on the row at the cursor.
-func (s *overviewScreen) actKey(k string, row Row) (cmd tea.Cmd, handled bool) {
+// actionKey handles the keys of actions on the row at the cursor.
+func (s *overviewScreen) actionKey(k string, row Row) (cmd tea.Cmd, handled bool) {
 	table, ok := s.tableOf(row)
 	if !ok || row.ID == "" {
 		return nil, false

@@ -230,21 +230,21 @@ func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	foot.Put(end+2, 0, canvas.Faint, c.scroll.Rest(l))
 }
 
-// reading is a dialog with a message that is too long for a line.
-type reading struct {
+// message is a dialog with a message that is too long for a line.
+type message struct {
 	title, text string
 	bad         bool
 	scroll      canvas.Scroll
 }
 
-func (*reading) take(tea.Msg)      {}
-func (r *reading) wheel(lines int) { r.scroll.Move(lines) }
+func (*message) take(tea.Msg)      {}
+func (r *message) wheel(lines int) { r.scroll.Move(lines) }
 
-func (r *reading) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.Key(k) }
+func (r *message) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.Key(k) }
 
-func (*reading) keyAt(int, int) string { return "esc" }
+func (*message) keyAt(int, int) string { return "esc" }
 
-func (r *reading) draw(a canvas.Area, l canvas.Look) {
+func (r *message) draw(a canvas.Area, l canvas.Look) {
 	avail := min(max(40, a.W-12), 100, a.W-4)
 	lines, how := canvas.Wrapped(r.text, avail), canvas.Normal
 	if r.bad {

@@ -12,9 +12,9 @@ const (
 	chunk     = 200
 	maxRows   = 1000
 	maxSorted = 5000
-	// rest is the pause between two reads of a window, as a multiple of the time that the
-	// last one took.
-	rest = 20
+	// pauseFactor is the pause between two reads of a window, as a multiple of the time that
+	// the last one took.
+	pauseFactor = 20
 )
 
 // table is a window over one of the lists: it holds the rows around the cursor, and the
@@ -40,7 +40,6 @@ type table struct {
 
 	space  int  // width that it was last drawn with
 	moved  bool // the user has moved the cursor
-	early  int  // lines to move once there are rows
 	toEnd  bool
 	marked map[string]bool
 	widths []int
@@ -129,22 +128,17 @@ func (t *table) mark() {
 
 // Move moves the cursor by lines.
 func (t *table) Move(lines int) {
-	t.moved = true
-	switch {
-	case t.toEnd && t.sort == 0:
-		t.early = min(0, t.early+lines)
-	case !t.loaded:
-		t.early = max(0, t.early+lines)
-	default:
-		t.toEnd = false
-		t.Cursor += lines
-		t.Fit(len(t.rows))
+	if !t.loaded || t.toEnd && t.sort == 0 {
+		return // the rows to move among are being read
 	}
+	t.moved, t.toEnd = true, false
+	t.Cursor += lines
+	t.Fit(len(t.rows))
 }
 
 // Start moves to the beginning of the list, and stays there as the list grows.
 func (t *table) Start() {
-	t.moved, t.toEnd, t.Cursor, t.Offset, t.early = false, false, 0, 0, 0
+	t.moved, t.toEnd, t.Cursor, t.Offset = false, false, 0, 0
 	if t.first != "" {
 		t.restart()
 	}
@@ -152,7 +146,7 @@ func (t *table) Start() {
 
 // End moves to the end of the list.
 func (t *table) End() {
-	t.moved, t.toEnd, t.early = true, t.next != "" || !t.loaded, 0
+	t.moved, t.toEnd = true, t.next != "" || !t.loaded
 	t.Cursor = len(t.rows) - 1
 	t.Fit(len(t.rows))
 	if t.toEnd && t.sort == 0 {
@@ -172,7 +166,7 @@ func (t *table) restart() {
 	t.rows, t.first, t.previous, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
 	t.goOn, t.cost = "", 0
 	t.toEnd, t.loaded, t.asked, t.scanned, t.problem = false, false, false, 0, ""
-	t.moved, t.Cursor, t.Offset, t.early = false, 0, 0, 0
+	t.moved, t.Cursor, t.Offset = false, 0, 0
 	t.turn++
 }
 
@@ -255,7 +249,7 @@ func (t *table) stale(now time.Time) bool {
 	if t.sort != 0 || len(t.rows) > 2*chunk {
 		every = 5 * time.Second
 	}
-	return t.loaded && !t.asked && now.Sub(t.readAt) >= max(every, rest*t.cost)
+	return t.loaded && !t.asked && now.Sub(t.readAt) >= max(every, pauseFactor*t.cost)
 }
 
 // want returns a request for the rows that the window lacks; nil if it lacks none.
@@ -318,7 +312,6 @@ func (t *table) take(r *request, p Page, at time.Time) {
 		t.Cursor = len(t.rows) - 1
 		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < maxSorted
 	}
-	t.Cursor, t.early = t.Cursor+t.early, 0
 	t.Fit(len(t.rows))
 }
 

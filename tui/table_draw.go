@@ -193,7 +193,7 @@ func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 	if t.toEnd {
 		parts = append(parts, "going to the end")
 	}
-	if rest*t.cost > seldom {
+	if pauseFactor*t.cost > seldom {
 		parts = append(parts, "r reads again")
 	}
 	text := strings.Join(parts, l.Pick(" · ", " | "))

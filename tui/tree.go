@@ -93,18 +93,18 @@ func (t *runTree) add(events []Event) {
 			t.current = at
 		}
 		if int(at) < len(t.runs) {
-			t.blame(at)
+			t.updateFailed(at)
 			continue
 		}
 		t.join(run)
 		for up := at; up > 0; up = t.runs[up].parent() {
-			t.blame(up) // the runs around it may have begun again
+			t.updateFailed(up) // the runs around it may have begun again
 		}
 	}
 }
 
-// blame updates whether a run and its turn have failed.
-func (t *runTree) blame(at int32) {
+// updateFailed updates whether a run and its turn have failed.
+func (t *runTree) updateFailed(at int32) {
 	r := &t.runs[at]
 	if failed := r.State == Faulted; at == 0 || r.failed == failed {
 		return

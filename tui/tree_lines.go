@@ -292,8 +292,8 @@ func (t *taskTree) fold() {
 	}
 }
 
-// turnFold toggles the line at the cursor.
-func (t *taskTree) turnFold() {
+// toggleFold toggles the line at the cursor.
+func (t *taskTree) toggleFold() {
 	if l := t.chosen(); l.folds {
 		t.set(l.treePlace, !l.open)
 	}

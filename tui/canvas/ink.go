@@ -23,7 +23,6 @@ const (
 const (
 	Strong   Ink = 1 << (8 + iota)
 	Selected     // the row at the cursor
-	under
 )
 
 // Theme gives the inks of a terminal.
@@ -37,9 +36,6 @@ func (t Theme) code(i Ink) string {
 	}
 	if i&Strong != 0 && i&0xff != Faint { // that would be neither
 		parts = append(parts, "1")
-	}
-	if i&under != 0 {
-		parts = append(parts, "4")
 	}
 	if i&Selected != 0 {
 		parts = append(parts, "7")
