@@ -247,7 +247,7 @@ func (sim *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) err
 	if sim.cfg.Bug == nil || sim.cfg.Bug.Ahead == nil || sim.current == nil {
 		return nil
 	}
-	args := dereferenced(cmd.Args())
+	args := cmd.Args()
 	if cmd.Name() != "evalsha" && cmd.Name() != "eval" || len(args) < 3 {
 		return nil
 	}
@@ -261,15 +261,4 @@ func (sim *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) err
 		}
 	}
 	return nil
-}
-
-// dereferenced returns args with each *string replaced by the string it points to.
-func dereferenced(args []any) []any {
-	out := slices.Clone(args)
-	for i, arg := range out {
-		if text, ok := arg.(*string); ok {
-			out[i] = *text
-		}
-	}
-	return out
 }

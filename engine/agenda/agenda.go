@@ -35,20 +35,6 @@ var (
 	setPartitionsScript = scripts.From(files, "leaves", "set_partitions")
 )
 
-// call runs a script.
-func call(ctx context.Context, rdb *wire.Client, script *redis.Script, keys []string, args ...any) *redis.Cmd {
-	return rdb.Call(ctx, script, len(keys), list(keys, args))
-}
-
-// list returns the arguments of a call as one list.
-func list(keys []string, args []any) []any {
-	out := make([]any, wire.BeforeKeys, wire.BeforeKeys+len(keys)+len(args))
-	for i := range keys {
-		out = append(out, &keys[i])
-	}
-	return append(out, args...)
-}
-
 // request holds the keys and arguments of a script call.
 type request struct {
 	keys []string
@@ -95,15 +81,14 @@ func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, reques
 
 // send sends the calls that have no reply yet, or failed because the script was not loaded.
 func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request, cmds []*redis.Cmd) error {
-	trip := rdb.Trip()
-	defer trip.End()
+	pipe := rdb.Pipeline()
 	for i, r := range requests {
 		if cmds[i] == nil || notLoaded(cmds[i]) {
-			cmds[i] = wire.ScriptCmd(ctx, script, len(r.keys), list(r.keys, r.args))
-			trip.Add(cmds[i])
+			cmds[i] = script.EvalSha(ctx, pipe, r.keys, r.args...)
 		}
 	}
-	return trip.Send(ctx)
+	_, err := pipe.Exec(ctx)
+	return err
 }
 
 // notLoaded reports whether a call failed because the script was not loaded.

@@ -95,7 +95,7 @@ func (x Index) remove(ctx context.Context, known partitioning, entries []schedul
 // or the next lease expires: not after now if more are due already, and zero if the partition is
 // empty.
 func (x Index) Take(ctx context.Context, partition, most int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
-	reply, err := call(ctx, x.rdb, takeScript, []string{x.keys.prefix(partition)}, most, lease.Milliseconds()).Slice()
+	reply, err := takeScript.Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, most, lease.Milliseconds()).Slice()
 	if err != nil {
 		return nil, next, now, store.Failed("take from the index", err)
 	}

@@ -180,20 +180,17 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 		if err != nil {
 			return nil, err
 		}
-		args := []any{"mget"}
+		var keys []string
 		places := make([][]int, len(ids))
 		for i, id := range ids {
 			places[i] = known.of(id)
 			for _, p := range places[i] {
-				args = append(args, eventKey(l.keys.prefix(p), id))
+				keys = append(keys, eventKey(l.keys.prefix(p), id))
 			}
 		}
-		trip := l.rdb.Trip()
-		epoch, records := redis.NewStringCmd(ctx, "hget", l.keys.partitions(), "epoch"), redis.NewSliceCmd(ctx, args...)
-		trip.Add(epoch)
-		trip.Add(records)
-		err = trip.Send(ctx)
-		trip.End()
+		pipe := l.rdb.Pipeline()
+		epoch, records := pipe.HGet(ctx, l.keys.partitions(), "epoch"), pipe.MGet(ctx, keys...)
+		_, err = pipe.Exec(ctx)
 		switch {
 		case err != nil && epoch.Err() != redis.Nil: //nolint:errorlint // go-redis returns it unwrapped
 			return nil, store.Failed("read events", err)
@@ -239,7 +236,7 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 			due, expiry = strconv.FormatInt(changed.Next.UnixMilli(), 10), ""
 		}
 		keys := []string{l.keys.prefix(e.partition), eventKey(l.keys.prefix(e.partition), id), l.keys.partitions()}
-		done, err := call(ctx, l.rdb, changeScript, keys,
+		done, err := changeScript.Run(ctx, l.rdb, keys,
 			packed(id), e.Version, e.Next.UnixMilli(), encode(&changed), due, expiry, e.former, now.UnixMilli()).Int()
 		if err != nil {
 			return schedule.Outcome{}, store.Failed("change event "+id, err)
@@ -257,7 +254,7 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 	if l.opts.Streams {
 		keys = append(keys, l.keys.streams())
 	}
-	reply, err := call(ctx, l.rdb, claimScript, keys,
+	reply, err := claimScript.Run(ctx, l.rdb, keys,
 		claim.Limit, owner[:len(owner)-1], claim.Lease.Milliseconds(), l.opts.Retention.Milliseconds(),
 		"source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType).Slice()
 	if err != nil {
@@ -305,6 +302,6 @@ func (l Ledger) Settle(ctx context.Context, partition int, ends []schedule.Settl
 		keys = append(keys, eventKey(keys[0], end.ID))
 		args = append(args, packed(end.ID), end.Version, string(end.Status), millis(end.Next), line(s))
 	}
-	reply, err := call(ctx, l.rdb, settleScript, keys, args...).BoolSlice()
+	reply, err := settleScript.Run(ctx, l.rdb, keys, args...).BoolSlice()
 	return reply, store.Failed("settle events", err)
 }

@@ -108,10 +108,9 @@ func numbers(n int) []int {
 
 // Now returns the time of Redis.
 func (p *partitions) Now(ctx context.Context) (time.Time, error) {
-	trip := p.rdb.Trip()
-	defer trip.End()
-	clock := trip.TimeOf(ctx, p.keys.partitions())
-	err := trip.Send(ctx)
+	pipe := p.rdb.Pipeline()
+	clock := p.rdb.TimeOf(ctx, pipe, p.keys.partitions())
+	_, err := pipe.Exec(ctx)
 	return clock.Val().UTC(), store.Failed("read the time", err)
 }
 
@@ -156,7 +155,7 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 		for i := range former {
 			keys = append(keys, p.keys.prefix(i))
 		}
-		reply, err := call(ctx, p.rdb, membersScript, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
+		reply, err := membersScript.Run(ctx, p.rdb, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
 		if err != nil {
 			return schedule.Members{}, partitioning{}, store.Failed("read the members", err)
 		}
@@ -185,7 +184,7 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 // set) or already count; otherwise it returns schedule.ErrPartitions.
 func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
 	defer p.forget()
-	set, err := call(ctx, p.rdb, setPartitionsScript, []string{p.keys.partitions()}, from, count).Int()
+	set, err := setPartitionsScript.Run(ctx, p.rdb, []string{p.keys.partitions()}, from, count).Int()
 	switch {
 	case err != nil:
 		return store.Failed("set the partitions", err)

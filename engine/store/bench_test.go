@@ -28,9 +28,6 @@ func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		for _, arg := range cmd.Args() {
-			if text, ok := arg.(*string); ok {
-				arg = *text
-			}
 			m.bytes += len(fmt.Sprint(arg))
 		}
 		return next(ctx, cmd)

@@ -28,8 +28,8 @@ func (c *Codec) Fields(e event.Event) []string {
 // which may be empty.
 func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
 	if plainAttributes(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
-		return append(args, "", c.sealer.text(e.ID), c.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
-			&e.Workflow, &e.Execution, &e.Task, c.sealer.Seal(e.Data))
+		return append(args, "", c.sealer.text(e.ID), c.sealer.text(e.Source), string(e.Type), e.Time.UTC().Format(time.RFC3339Nano),
+			e.Workflow, e.Execution, e.Task, c.sealer.Seal(e.Data))
 	}
 	fields := wire.Args(c.Fields(*e))
 	return append(append(args, len(fields)), fields...)

@@ -134,14 +134,6 @@ func (c *Commit) counts() (joins, leaves bool) {
 
 func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
 
-// Numbers of keys and arguments of a batch.
-const (
-	tenantKeys     = 9
-	batchArguments = 8
-
-	transitionArguments = 29 // usual number, besides its events
-)
-
 // commitBatch collects the keys and arguments of a commitScript.
 type commitBatch struct {
 	store           *Store
@@ -158,11 +150,6 @@ type commitBatch struct {
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	b := &commitBatch{store: s, tenant: commits[0].Tenant, where: s.TenantKeys(commits[0].Tenant)}
-	size := 0
-	for i := range commits {
-		size += transitionArguments + eventArguments*(len(commits[i].History)+len(commits[i].Publish))
-	}
-	b.args = make([]any, 0, min(size, maxArguments))
 	for i := range commits {
 		if m := commits[i].Message; m != nil {
 			b.group, b.consumer = m.Group, m.Consumer
@@ -207,33 +194,30 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 		return false
 	}
 	join, leave := b.addKeys(c)
-	entry, index := any(""), 0
+	entry, index := "", 0
 	if c.Message != nil {
-		entry = &c.Message.ID
-		b.answered.Add(c.Message.ID)
+		entry = c.Message.ID
+		b.answered.Add(entry)
 	}
 	if c.Ended {
 		index = indexKey(c.Status)
 	}
-	head := len(b.args)
-	b.args = append(b.args, nil, entry, c.Ack && c.Message != nil, &c.Execution, c.started().UnixMilli(), c.Version, &c.Status, index,
-		c.Damaged, c.evenIfFull(), join, leave, nil, len(c.History), len(c.Publish), len(c.Cancel), 0)
-	fields := len(b.args)
-	b.addFields(c)
-	b.args[fields-5] = len(b.args) - fields
+	fields := b.store.commitFields(c)
+	var events, cancelled, input []any
 	for i := range c.History {
-		b.args = b.store.AppendEvent(b.args, &c.History[i], c.Tenant, true)
+		events = b.store.AppendEvent(events, &c.History[i], c.Tenant, true)
 	}
-	b.publish(c)
 	for _, t := range c.Cancel {
-		b.args = append(b.args, event.TimerText(&t), Tombstone(t))
+		cancelled = append(cancelled, event.TimerText(&t), Tombstone(t))
 	}
 	if c.Input != nil {
-		before := len(b.args)
-		b.args = c.Input.appendTo(b.args, b.store)
-		b.args[fields-1] = len(b.args) - before
+		input = c.Input.args(b.store)
 	}
-	b.args[head] = len(b.args) - head
+	args := slices.Concat([]any{
+		entry, c.Ack && c.Message != nil, c.Execution, c.started().UnixMilli(), c.Version, c.Status, index, c.Damaged, c.evenIfFull(),
+		join, leave, len(fields), len(c.History), len(c.Publish), len(c.Cancel), len(input),
+	}, fields, events, b.store.published(c), cancelled, input)
+	b.args = append(append(b.args, 1+len(args)), args...)
 	return true
 }
 
@@ -259,11 +243,11 @@ func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
 	return join, leave
 }
 
-// addFields adds the fields that a commit sets, except version and status.
-func (b *commitBatch) addFields(c *Commit) {
+// commitFields returns the fields that a commit sets, except version and status.
+func (s *Store) commitFields(c *Commit) (fields []any) {
 	add := func(name, value string) {
 		if value != "" {
-			b.args = append(b.args, name, value)
+			fields = append(fields, name, value)
 		}
 	}
 	if c.Version == 0 {
@@ -277,33 +261,35 @@ func (b *commitBatch) addFields(c *Commit) {
 		}
 	}
 	add("definition", c.Migrated)
-	add("output", string(b.store.sealer.Seal(c.Output)))
-	add("error", string(b.store.sealer.Seal(c.Error)))
+	add("output", string(s.sealer.Seal(c.Output)))
+	add("error", string(s.sealer.Seal(c.Error)))
 	if c.Ended {
 		add("ended", c.Now.UTC().Format(time.RFC3339Nano))
 	} else if c.Snapshot != nil {
-		add("snapshot", string(b.store.sealer.Seal(c.Snapshot)))
+		add("snapshot", string(s.sealer.Seal(c.Snapshot)))
 		add("snapshot_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10))
 	}
+	return fields
 }
 
-// publish adds the events to publish. Most of them are also in the history, in the same order, so
-// the index of the history entry and any extension attributes are enough.
-func (b *commitBatch) publish(c *Commit) {
+// published returns the arguments for the events to publish. Most of them are also in the history, in
+// the same order, so the index of the history entry and any extension attributes are enough.
+func (s *Store) published(c *Commit) (args []any) {
 	from := 0 // in the history
 	for i := range c.Publish {
 		e := &c.Publish[i]
 		n := c.written(e, from)
 		if n < 0 {
-			b.args = b.store.AppendEvent(b.args, e, c.Tenant, false)
+			args = s.AppendEvent(args, e, c.Tenant, false)
 			continue
 		}
 		from = n + 1
-		b.args = append(b.args, "history", from, 2*len(e.Ext)) // name and value
+		args = append(args, "history", from, 2*len(e.Ext)) // name and value
 		for _, name := range slices.Sorted(maps.Keys(e.Ext)) {
-			b.args = append(b.args, name, b.store.sealer.text(e.Ext[name]))
+			args = append(args, name, s.sealer.text(e.Ext[name]))
 		}
 	}
+	return args
 }
 
 // written returns the index of an event in the history, at or after from, or -1.
@@ -319,25 +305,14 @@ func (c *Commit) written(e *event.Event, from int) int {
 	return -1
 }
 
-// list returns all keys and arguments.
-func (b *commitBatch) list() []any {
-	keyOf := b.where
-	all := append(make([]any, 0, wire.BeforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
-		nil, nil, nil, &keyOf.Stream, &keyOf.Timers, &keyOf.Open, &keyOf.Faulted, &keyOf.Completed, &keyOf.Cancelled,
-		&keyOf.TimerKeys, &keyOf.ForgottenKeys, &keyOf.Inputs)
-	for i := range b.keys {
-		all = append(all, &b.keys[i])
-	}
-	all = append(all, &b.group, &b.consumer, &b.tenant, &b.answered.First, &b.answered.Last, PendingCount(len(b.names)),
-		!b.store.rdb.Embedded, len(b.deadLetter))
-	return append(append(all, b.deadLetter...), b.args...)
-}
-
 // run calls the script and appends the results.
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	if len(b.args) > 0 {
-		if done, err = b.store.rdb.Call(ctx, commitScript, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
+		k := b.where
+		keys := []string{k.Stream, k.Timers, k.Open, k.Faulted, k.Completed, k.Cancelled, k.TimerKeys, k.ForgottenKeys, k.Inputs}
+		args := []any{b.group, b.consumer, b.tenant, b.answered.First, b.answered.Last, PendingCount(len(b.names)), !b.store.rdb.Embedded, len(b.deadLetter)}
+		if done, err = commitScript.Run(ctx, b.store.rdb, append(keys, b.keys...), slices.Concat(args, b.deadLetter, b.args)...).Slice(); err != nil {
 			return nil, Failed("commit", err)
 		}
 	}

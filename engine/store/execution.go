@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,30 +38,13 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if err := s.AddTenant(ctx, e.Tenant); err != nil {
 		return err
 	}
-	const keys, own, each = 3, 7, 41 // of the execution, and room for those of the event
-	labels, first := event.LabelsOf(e.Data), 8
-	if len(labels) > 0 {
-		first += 2
+	fields := []any{"status", "pending", "version", "0", "workflow", e.Workflow, "created", e.Time.UTC().Format(time.RFC3339Nano)}
+	if labels := event.LabelsOf(e.Data); len(labels) > 0 {
+		fields = append(fields, "labels", string(labels))
 	}
-	l := wire.TextList{List: make([]any, wire.BeforeKeys, each), Texts: make([]string, 0, own)}
 	keyOf := s.TenantKeys(e.Tenant)
-	key := keyOf.Execution(e.Execution)
-	l.Add(keyOf.Stream, key, keyOf.Open)
-	l.List = append(l.List, e.Time.UnixMilli())
-	l.Add(e.Execution)
-	l.List = append(l.List, !s.rdb.Embedded, first, "status", "pending", "version", "0", "workflow")
-	l.Add(e.Workflow)
-	l.List = append(l.List, "created")
-	l.Add(e.Time.UTC().Format(time.RFC3339Nano))
-	if len(labels) > 0 {
-		l.List = append(l.List, "labels")
-		l.Add(string(labels))
-	}
-	fields := s.Fields(e)
-	for i := range fields {
-		l.List = append(l.List, &fields[i])
-	}
-	done, err := s.rdb.Call(ctx, startScript, keys, l.List).Int()
+	args := slices.Concat([]any{e.Time.UnixMilli(), e.Execution, !s.rdb.Embedded, len(fields)}, fields, wire.Args(s.Fields(e)))
+	done, err := startScript.Run(ctx, s.rdb, []string{keyOf.Stream, keyOf.Execution(e.Execution), keyOf.Open}, args...).Int()
 	if err != nil {
 		return Failed("start "+e.Execution, err)
 	}
@@ -154,7 +138,7 @@ func (e *HistoryError) Error() string {
 // historyCmd reads up to count entries of a history, after a version.
 func historyCmd(ctx context.Context, into *wire.Buffer, history string, after int64, count int) *wire.Cmd {
 	from := strconv.FormatInt(after+1, 10) + "-0"
-	return into.Cmd(ctx, []any{"xrange", &history, from, "+", "count", count})
+	return into.Cmd(ctx, []any{"xrange", history, from, "+", "count", count})
 }
 
 // WithHistory is an execution with its complete history.

@@ -176,15 +176,10 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	if err := CheckTenant(tenant); err != nil {
 		return c, err
 	}
-	trip, keyOf := s.rdb.Trip(), s.TenantKeys(tenant)
-	defer trip.End()
-	card := func(key *string) *redis.IntCmd {
-		cmd := redis.NewIntCmd(ctx, trip.Args("zcard", key)...)
-		trip.Add(cmd)
-		return cmd
-	}
-	open, completed, faulted, cancelled := card(&keyOf.Open), card(&keyOf.Completed), card(&keyOf.Faulted), card(&keyOf.Cancelled)
-	if err := trip.Send(ctx); err != nil {
+	pipe, keyOf := s.rdb.Pipeline(), s.TenantKeys(tenant)
+	open, completed := pipe.ZCard(ctx, keyOf.Open), pipe.ZCard(ctx, keyOf.Completed)
+	faulted, cancelled := pipe.ZCard(ctx, keyOf.Faulted), pipe.ZCard(ctx, keyOf.Cancelled)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return c, Failed("count executions", err)
 	}
 	return Counts{Open: open.Val(), Completed: completed.Val(), Faulted: faulted.Val(), Cancelled: cancelled.Val()}, nil

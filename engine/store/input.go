@@ -39,9 +39,9 @@ type ParkedInput struct {
 	Fired event.Event // delivered to such a task
 }
 
-// appendTo appends the arguments for an input as commit.lua reads them.
-func (r *InputResult) appendTo(args []any, s *Store) []any {
-	args = append(args, TimerNote(r.Timer))
+// args returns the arguments for an input as commit.lua reads them.
+func (r *InputResult) args(s *Store) []any {
+	args := []any{TimerNote(r.Timer)}
 	if p := r.Parked; p != nil {
 		args = append(args, p.Score, s.SealText(event.TimerText(&p.Timer)), r.Timer.InputID(),
 			p.Fired.Time.UTC().Format(time.RFC3339Nano), s.SealText(string(p.Fired.Data)))

@@ -76,8 +76,6 @@ func (s *Server) encodeArgs(args []any) bool {
 		switch arg := arg.(type) {
 		case string:
 			word = arg
-		case *string:
-			word = *arg
 		case []byte:
 			word = string(arg)
 		case int:

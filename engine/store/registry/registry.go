@@ -52,13 +52,11 @@ func (r Registry) Define(ctx context.Context, tenant, id, version, text string) 
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", err
 		}
-		const keys, most = 2, 10 // of these and all sources
-		l := wire.TextList{List: make([]any, wire.BeforeKeys, wire.BeforeKeys+most), Texts: make([]string, 0, most)}
-		l.Add(key, r.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
+		args := []any{latest, id, "text:" + hash, text, "version:" + version, hash}
 		if latest == "" || newer(version, latest) >= 0 {
-			l.Add("latest", version)
+			args = append(args, "latest", version)
 		}
-		done, err := r.rdb.Call(ctx, defineScript, keys, l.List).Int()
+		done, err := defineScript.Run(ctx, r.rdb, []string{key, r.keys.Workflows(tenant)}, args...).Int()
 		if err != nil || done == 1 {
 			return hash, store.Failed("define "+id, err)
 		}

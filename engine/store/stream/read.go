@@ -115,8 +115,8 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	if len(r.Tenants) > 0 {
 		q.readGroup(ctx, q.buffer, count, block, r.Tenants)
 	}
-	clock := q.trip.Time(ctx)
-	if err := q.trip.Send(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	clock := q.pipe.Time(ctx)
+	if _, err := q.pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
@@ -171,26 +171,26 @@ func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
-	return store.Failed("acknowledge", q.trip.Send(ctx))
+	_, err := q.pipe.Exec(ctx)
+	return store.Failed("acknowledge", err)
 }
 
 // reading is one round trip of a reader.
 type reading struct {
 	store  *store.Store
 	reader Reader
-	trip   *wire.Trip
+	pipe   redis.Pipeliner
 	buffer *wire.Buffer // of the reply
 	now    time.Time
 	out    []store.Message
 }
 
 func (s Streams) reading(r Reader) *reading {
-	return &reading{store: s.store, reader: r, trip: s.rdb.Trip(), buffer: s.rdb.Buffer()}
+	return &reading{store: s.store, reader: r, pipe: s.rdb.Pipeline(), buffer: s.rdb.Buffer()}
 }
 
-// end returns the buffers of the reading to their pool. The messages remain valid.
+// end returns the buffer of the reading to its pool. The messages remain valid.
 func (r *reading) end() {
-	r.trip.End()
 	r.store.Redis().Return(r.buffer)
 }
 
@@ -198,36 +198,35 @@ func (r *reading) end() {
 func (r *reading) acknowledge(ctx context.Context) {
 	for rest := r.reader.Handled; len(rest) > 0; {
 		tenant := rest[0].Tenant
-		r.trip.Arg("xack", &r.store.TenantKeys(tenant).Stream, &r.reader.Group)
+		var ids []string
 		for len(rest) > 0 && rest[0].Tenant == tenant {
-			r.trip.Arg(&rest[0].ID)
-			rest = rest[1:]
+			ids, rest = append(ids, rest[0].ID), rest[1:]
 		}
-		r.trip.Add(redis.NewIntCmd(ctx, r.trip.Args()...))
+		r.pipe.XAck(ctx, r.store.TenantKeys(tenant).Stream, r.reader.Group, ids...)
 	}
 }
 
 // readGroup adds an XREADGROUP of up to count entries of each tenant's stream. It waits up to block
 // for the first entry.
 func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, block time.Duration, tenants []string) redis.Cmder {
-	r.trip.Arg("xreadgroup", "group", &r.reader.Group, &r.reader.Consumer, "count", count)
+	args := []any{"xreadgroup", "group", r.reader.Group, r.reader.Consumer, "count", count}
 	if block > 0 {
-		r.trip.Arg("block", min(block, r.store.MaxBlock()).Milliseconds())
+		args = append(args, "block", min(block, r.store.MaxBlock()).Milliseconds())
 	}
-	r.trip.Arg("streams")
+	args = append(args, "streams")
 	for _, tenant := range tenants {
-		r.trip.Arg(&r.store.TenantKeys(tenant).Stream)
+		args = append(args, r.store.TenantKeys(tenant).Stream)
 	}
 	for range tenants {
-		r.trip.Arg(">")
+		args = append(args, ">")
 	}
 	var read redis.Cmder
 	if r.reader.Continuous {
-		read = into.StreamCmd(ctx, r.trip.Args(), r.reader.wants)
+		read = into.StreamCmd(ctx, args, r.reader.wants)
 	} else {
-		read = into.Cmd(ctx, r.trip.Args())
+		read = into.Cmd(ctx, args)
 	}
-	r.trip.Add(read)
+	_ = r.pipe.Process(ctx, read) // Exec returns the error
 	return read
 }
 
@@ -327,7 +326,7 @@ func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (m
 func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now time.Time) (int, error) {
 	buffer := s.rdb.Buffer()
 	defer s.rdb.Return(buffer)
-	read := buffer.Cmd(ctx, []any{"xrange", &s.store.TenantKeys(m.Tenant).Stream, &m.ID, &m.ID})
+	read := buffer.Cmd(ctx, []any{"xrange", s.store.TenantKeys(m.Tenant).Stream, m.ID, m.ID})
 	if err := s.rdb.Process(ctx, read); err != nil {
 		return 0, store.Failed("read an entry", err)
 	}

@@ -238,11 +238,11 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 	}
 	for i, node := range nodes {
 		if clocks[node] == nil {
-			clocks[node] = q.trip.TimeOf(ctx, s.store.TenantKeys(tenants[i]).Stream)
+			clocks[node] = s.rdb.TimeOf(ctx, q.pipe, s.store.TenantKeys(tenants[i]).Stream)
 		}
 	}
-	clock := q.trip.TimeOf(ctx, s.store.ClockKey())
-	_ = q.trip.Send(ctx) // each command has its own error
+	clock := s.rdb.TimeOf(ctx, q.pipe, s.store.ClockKey())
+	_, _ = q.pipe.Exec(ctx) // each command has its own error
 	got.now = clock.Val().UTC()
 	errs := []error{store.Failed("read the time", clock.Err())}
 	for i, tenant := range tenants {

@@ -54,10 +54,9 @@ func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, erro
 	if err := store.CheckTenant(tenant); err != nil {
 		return Look{}, err
 	}
-	trip := ts.rdb.Trip()
-	defer trip.End()
-	l := ts.look(ctx, trip, tenant, limit)
-	if err := trip.Send(ctx); err != nil {
+	pipe := ts.rdb.Pipeline()
+	l := ts.look(ctx, pipe, tenant, limit)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return Look{}, store.Failed("look for due timers", err)
 	}
 	return l.read(), nil
@@ -66,13 +65,12 @@ func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, erro
 // LookAtAll is Look for the tenants of a cluster, in one round trip to each node. A look that failed
 // is zero. now is the time that Store.Now would return, zero if it is unknown.
 func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (all []Look, now time.Time) {
-	trip := ts.rdb.Trip()
-	defer trip.End()
-	looks, clock := make([]pendingLook, len(tenants)), trip.TimeOf(ctx, ts.store.ClockKey())
+	pipe := ts.rdb.Pipeline()
+	looks, clock := make([]pendingLook, len(tenants)), ts.rdb.TimeOf(ctx, pipe, ts.store.ClockKey())
 	for i, tenant := range tenants {
-		looks[i] = ts.look(ctx, trip, tenant, limit)
+		looks[i] = ts.look(ctx, pipe, tenant, limit)
 	}
-	_ = trip.Send(ctx) // each command has its own error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	all = make([]Look, len(tenants))
 	for i := range looks {
 		if looks[i].entries.Err() == nil && looks[i].clock.Err() == nil {
@@ -94,35 +92,28 @@ type pendingLook struct {
 }
 
 // look queues the commands that read the timers that have been due longest.
-func (ts Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
-	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &ts.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
-	trip.Add(entries)
-	l := pendingLook{first: limit, entries: entries}
-	if ts.keys.Clustered() { // each of several tenants has its own clock
-		l.clock = trip.TimeOf(ctx, ts.store.TenantKeys(tenant).Timers)
-	} else {
-		l.clock = trip.Time(ctx)
-	}
-	return l
+func (ts Timers) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int) pendingLook {
+	timers := ts.store.TenantKeys(tenant).Timers
+	entries := pipe.ZRangeWithScores(ctx, timers, 0, int64(limit))
+	return pendingLook{first: limit, entries: entries, clock: ts.rdb.TimeOf(ctx, pipe, timers)} // each tenant's master has its own clock
 }
 
 // lookAround also reads the timers that have become due most recently. Otherwise these would wait for
 // all others when many are due at the same time.
-func (ts Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) pendingLook {
-	latest := redis.NewZSliceCmd(ctx, trip.Args(
-		"zrevrangebyscore", &ts.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
-	trip.Add(latest)
-	l := ts.look(ctx, trip, tenant, limit-limit/2)
+func (ts Timers) lookAround(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, now time.Time) pendingLook {
+	latest := pipe.ZRevRangeByScoreWithScores(ctx, ts.store.TenantKeys(tenant).Timers,
+		&redis.ZRangeBy{Min: "-inf", Max: FormatScore(now), Count: int64(limit / 2)})
+	l := ts.look(ctx, pipe, tenant, limit-limit/2)
 	l.latest = latest
 	return l
 }
 
 // lookAfter calls look, or lookAround if the last look found more due timers than the limit.
-func (ts Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) pendingLook {
+func (ts Timers) lookAfter(ctx context.Context, pipe redis.Pipeliner, tenant string, seen Look, limit int) pendingLook {
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
-		return ts.lookAround(ctx, trip, tenant, limit, seen.Now)
+		return ts.lookAround(ctx, pipe, tenant, limit, seen.Now)
 	}
-	return ts.look(ctx, trip, tenant, limit)
+	return ts.look(ctx, pipe, tenant, limit)
 }
 
 // read reads the replies.
@@ -264,14 +255,12 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, list := ts.fireCall(tenant, seen.Due, dueMicros)
+	keys, args := ts.fireCall(tenant, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		trip := ts.rdb.Trip()
-		defer trip.End() // at most two trips
-		reply := wire.ScriptCmd(ctx, fireScript, keys, list)
-		trip.Add(reply)
-		l := ts.lookAfter(ctx, trip, tenant, seen, limit)
-		err := trip.Send(ctx)
+		pipe := ts.rdb.Pipeline()
+		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
+		l := ts.lookAfter(ctx, pipe, tenant, seen, limit)
+		_, err := pipe.Exec(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, ts.rdb).Err()
 			if err == nil {
@@ -288,8 +277,8 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 
 // fire fires timers. from returns the microsecond from which each may fire.
 func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
-	keys, list := ts.fireCall(tenant, due, from)
-	return firedOf(ts.rdb.Call(ctx, fireScript, keys, list))
+	keys, args := ts.fireCall(tenant, due, from)
+	return firedOf(fireScript.Run(ctx, ts.rdb, keys, args...))
 }
 
 // firedOf decodes the reply of fireScript.
@@ -305,12 +294,10 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	return int(n), err
 }
 
-// fireCall returns the number of keys, and the keys and arguments, of a fireScript call for timers
-// that may fire from the microsecond that from returns.
-func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys int, list []any) {
-	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
+// fireCall returns the keys and arguments of a fireScript call for timers that may fire from the
+// microsecond that from returns.
+func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys []string, args []any) {
 	f := &fireArgs{store: ts.store, streams: map[string]int{}}
-	f.List, f.Texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
 	latest := int64(math.MinInt64)
 	for i := range due {
 		d := &due[i]
@@ -324,36 +311,27 @@ func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys
 			f.timer(d)
 		}
 	}
-	keyOf, keys, all := ts.store.TenantKeys(tenant), own+len(f.to), f.List
-	f.List = append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &keyOf.Timers, &keyOf.TimerKeys, &keyOf.ForgottenKeys)
-	for i := range f.to {
-		f.List = append(f.List, &f.to[i].key)
-	}
 	at := ""
 	if len(due) > 0 {
 		at = due[0].Now.Format(time.RFC3339Nano)
 	}
-	f.Add(at)
-	f.List = append(f.List, latest, len(due), !ts.rdb.Embedded)
-	for i := range f.to {
-		f.List = append(f.List, &f.to[i].tenant)
+	keyOf := ts.store.TenantKeys(tenant)
+	keys, args = []string{keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys}, []any{at, latest, len(due), !ts.rdb.Embedded}
+	for _, to := range f.to {
+		keys, args = append(keys, to.key), append(args, to.tenant)
 	}
 	for i := range due {
-		f.List = append(f.List, &due[i].Member)
+		args = append(args, due[i].Member)
 	}
-	return keys, append(f.List, all...)
+	return keys, append(args, f.args...)
 }
 
 // fireArgs collects the arguments of fireScript for each timer.
 type fireArgs struct {
-	wire.TextList
-
+	args    []any
 	store   *store.Store
 	streams map[string]int // their numbers
 	to      []target
-
-	last       string // tenant of the previous timer
-	lastStream int    // number of that tenant's stream
 }
 
 // target is a stream that events are published to.
@@ -370,18 +348,9 @@ func (f *fireArgs) stream(key, tenant string) int {
 	return n
 }
 
-// of returns the number of a tenant's stream.
-func (f *fireArgs) of(tenant string) int {
-	if f.lastStream == 0 || tenant != f.last {
-		f.last, f.lastStream = tenant, f.stream(f.store.TenantKeys(tenant).Stream, tenant)
-	}
-	return f.lastStream
-}
-
 // entry adds a timer that publishes exactly these fields.
 func (f *fireArgs) entry(key, tenant, name string, fields []string) {
-	f.List = append(f.List, -f.stream(key, tenant), name, len(fields))
-	f.Add(fields...)
+	f.args = append(append(f.args, -f.stream(key, tenant), name, len(fields)), wire.Args(fields)...)
 }
 
 // timer adds a timer. A delivery timer publishes the postponed entry again, a start timer an
@@ -405,11 +374,7 @@ func (f *fireArgs) timer(d *Due) {
 			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
 		}))
 	default:
-		data := f.store.SealText(d.firedText())
-		f.List = append(f.List, f.of(d.Tenant))
-		f.Add(d.eventID())
-		f.List = append(f.List, &d.Workflow, &d.Execution, &d.TaskID)
-		f.Add(data)
+		f.args = append(f.args, f.stream(f.store.TenantKeys(d.Tenant).Stream, d.Tenant), d.eventID(), d.Workflow, d.Execution, d.TaskID, f.store.SealText(d.firedText()))
 	}
 }
 

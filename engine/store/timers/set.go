@@ -71,30 +71,23 @@ func tenantsOf(requests []Request) (all []string) {
 
 // apply applies the requests at some indexes, all of one tenant.
 func (ts Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
-	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
 	keyOf, first := ts.store.TenantKeys(tenant), &requests[places[0]]
-	l := wire.TextList{
-		List: append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+arguments+each*len(places)),
-			&keyOf.Stream, &keyOf.Timers, &keyOf.TimerKeys, &keyOf.ForgottenKeys, &keyOf.AskedTimers),
-		Texts: make([]string, 0, 2+texts*len(places)),
-	}
+	keys := []string{keyOf.Stream, keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys, keyOf.AskedTimers}
 	var answered store.IDRange
 	for _, place := range places {
 		r := &requests[place]
 		answered.Add(r.ID)
-		l.Add(ts.store.TenantKeys(r.Timer.Tenant).Execution(r.Timer.Execution))
+		keys = append(keys, ts.store.TenantKeys(r.Timer.Tenant).Execution(r.Timer.Execution))
 	}
-	l.List = append(l.List, &first.Group, &first.Consumer)
-	l.Add(answered.First, answered.Last)
+	args := []any{first.Group, first.Consumer, answered.First, answered.Last}
 	for _, place := range places {
 		r, action := &requests[place], "set"
 		if r.Cancel {
 			action = "cancel"
 		}
-		l.List = append(l.List, &r.ID, action)
-		l.Add(FormatScore(r.Timer.Due()), ts.member(&r.Timer), store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
+		args = append(args, r.ID, action, FormatScore(r.Timer.Due()), ts.member(&r.Timer), store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
 	}
-	reply, err := ts.rdb.Call(ctx, setTimersScript, keys+len(places), l.List).StringSlice()
+	reply, err := setTimersScript.Run(ctx, ts.rdb, keys, args...).StringSlice()
 	if err != nil {
 		return now, err
 	}

@@ -69,13 +69,12 @@ type silent struct{}
 // Printf discards a message.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// Client is a client of Redis that reuses pipelines, argument lists and buffers.
+// Client is a client of Redis that reuses the buffers of replies.
 type Client struct {
 	Redis
 	Embedded bool // Redis runs inside this process, see store.Options
 
-	memory    *Memory
-	pipelines pipelines
+	memory *Memory
 }
 
 // NewClient returns a Client on an open connection. It uses memory, or its own if that is nil.
@@ -86,70 +85,22 @@ func NewClient(rdb Redis, memory *Memory) *Client {
 	return &Client{Redis: rdb, memory: memory}
 }
 
-// Memory holds what Clients reuse: nothing in it outlives a call. The Clients of a program may share
-// it.
+// Memory holds the buffers that Clients reuse. The Clients of a program may share it.
 //
 // It is not part of a Client, because the runtime keeps a pool until the second garbage collection
 // after its last use, and would keep the Client and everything that it refers to as well. The
 // simulator makes thousands of Clients per second.
 type Memory struct {
 	buffers sync.Pool // of *Buffer
-	trips   sync.Pool // of *Trip
 }
 
-// Trip is a batch of commands that are sent together.
-type Trip struct {
-	client *Client
-	cmds   []redis.Cmder
-	args   []any          // of all commands
-	from   int            // where those of the next command begin
-	clock  *redis.TimeCmd // reused, since nearly every trip asks for Redis' time
-}
-
-// Trip starts a batch. End gives its memory back.
-func (c *Client) Trip() *Trip {
-	t, ok := c.memory.trips.Get().(*Trip)
-	if !ok {
-		t = new(Trip)
+// TimeOf asks the node of a key for its own time, in a pipeline.
+func (c *Client) TimeOf(ctx context.Context, pipe redis.Pipeliner, key string) *redis.TimeCmd {
+	if !Clustered(c) {
+		return pipe.Time(ctx)
 	}
-	t.client = c
-	return t
-}
-
-// Arg adds arguments to those that Args returns next. Pass pointers to strings instead of strings,
-// which would each be allocated again.
-func (t *Trip) Arg(args ...any) { t.args = append(t.args, args...) }
-
-// Args returns the arguments of a command, those added by Arg and these, in the memory of the trip.
-func (t *Trip) Args(args ...any) []any {
-	t.args = append(t.args, args...)
-	from := t.from
-	t.from = len(t.args)
-	return t.args[from:t.from:t.from]
-}
-
-// Add adds a command.
-func (t *Trip) Add(cmd redis.Cmder) { t.cmds = append(t.cmds, cmd) }
-
-// Time asks for Redis' own time, to be read before the trip ends.
-func (t *Trip) Time(ctx context.Context) *redis.TimeCmd {
-	if t.clock == nil {
-		t.clock = redis.NewTimeCmd(context.WithoutCancel(ctx), "time")
-	}
-	t.clock.SetErr(nil)
-	t.clock.SetVal(time.Time{})
-	t.Add(t.clock)
-	return t.clock
-}
-
-// TimeOf asks the node of a key for its own time, to be read before the trip ends.
-func (t *Trip) TimeOf(ctx context.Context, key string) *redis.TimeCmd {
-	clock := redis.NewTimeCmd(context.WithoutCancel(ctx), "time")
-	if Clustered(t.client) {
-		t.Add(keyedTime{clock, key})
-	} else {
-		t.Add(clock)
-	}
+	clock := redis.NewTimeCmd(ctx, "time")
+	_ = pipe.Process(ctx, keyedTime{clock, key}) // Exec returns the error
 	return clock
 }
 
@@ -158,52 +109,4 @@ type keyedTime struct {
 	*redis.TimeCmd
 
 	key string
-}
-
-// Send sends the commands and reads their replies. It returns the first error.
-func (t *Trip) Send(ctx context.Context) error {
-	pipe := t.client.pipelines.take(t.client)
-	defer t.client.pipelines.put(pipe)
-	_ = pipe.BatchProcess(ctx, t.cmds...) // Exec returns the error
-	_, err := pipe.Exec(ctx)
-	return err
-}
-
-// maxArguments is the number of arguments above which a trip's memory is not reused.
-const maxArguments = 20_000
-
-// End gives the memory back. The trip and its arguments must not be used afterwards.
-func (t *Trip) End() {
-	memory := t.client.memory
-	clear(t.cmds)
-	clear(t.args)
-	t.client, t.cmds, t.args, t.from = nil, t.cmds[:0], t.args[:0], 0
-	if cap(t.args) <= maxArguments {
-		memory.trips.Put(t)
-	}
-}
-
-// pipelines holds the idle pipelines of a Client. They refer to the Client, so a sync.Pool would keep
-// it in memory.
-type pipelines struct {
-	mu   sync.Mutex
-	idle []redis.Pipeliner
-}
-
-func (p *pipelines) take(c *Client) redis.Pipeliner {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.idle)
-	if n == 0 {
-		return c.Pipeline()
-	}
-	pipe := p.idle[n-1]
-	p.idle = p.idle[:n-1]
-	return pipe
-}
-
-func (p *pipelines) put(pipe redis.Pipeliner) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.idle = append(p.idle, pipe)
 }

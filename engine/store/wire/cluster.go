@@ -352,10 +352,10 @@ func keyOf(cmd redis.Cmder) (string, bool) {
 	case "time", "ping", "wait", "info", "config", "script", "client", "cluster", "command", "role", "dbsize", "scan", "echo", "publish", "asking":
 		return "", false
 	case "eval", "evalsha", "eval_ro", "evalsha_ro":
-		if len(args) <= BeforeKeys || fmt.Sprint(args[2]) == "0" {
+		at = 3 // after the script and the number of keys
+		if len(args) <= at || fmt.Sprint(args[2]) == "0" {
 			return "", false
 		}
-		at = BeforeKeys
 	case "xgroup", "xinfo", "memory", "object":
 		at = 2
 	case "xread", "xreadgroup":
@@ -364,12 +364,5 @@ func keyOf(cmd redis.Cmder) (string, bool) {
 	if at >= len(args) {
 		return "", false
 	}
-	switch key := args[at].(type) {
-	case string:
-		return key, true
-	case *string:
-		return *key, true
-	default:
-		return fmt.Sprint(key), true
-	}
+	return fmt.Sprint(args[at]), true
 }

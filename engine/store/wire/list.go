@@ -50,3 +50,12 @@ func Time(text string) time.Time {
 	}
 	return t
 }
+
+// Args converts strings to arguments of a command.
+func Args(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
+}
