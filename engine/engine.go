@@ -65,7 +65,6 @@ type Options struct {
 	Embedded     bool          // Redis runs inside this process
 	Cluster      bool          // use the key names of a Redis Cluster, as in simulation; a cluster client sets it itself
 	LongRead     time.Duration // longest time that a read blocks; 0: 5 s; simulated up to days
-	Memory       *wire.Memory  // used by the stores, shared with other engines; nil: its own
 	RedisPercent int           // percentage of Redis' maxmemory, 1 to 100, above which no execution starts; 0: no limit
 
 	// Workers.
@@ -212,7 +211,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead, Cluster: opts.Cluster, Embedded: opts.Embedded})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Block: opts.LongRead, Cluster: opts.Cluster, Embedded: opts.Embedded})
 	e := &Engine{Store: st, opts: opts, tenantSet: delivery.NewTenantSet(opts.Tenants...)}
 	if !opts.Discover {
 		e.tenantSet.Fix()

@@ -12,7 +12,6 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/store/wire"
 )
 
 // process is one engine process of the simulation, which can crash, stop and restart.
@@ -94,17 +93,12 @@ func (sim *simulation) options(p *process) engine.Options {
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = sim.cfg.Secrets, sim.cfg.Version, sim.cfg.Remote, sim.cfg.Limits
 	opts.Observe, opts.Retention = sim.observe, sim.retention
-	opts.Transport, opts.Memory = sim.outward, &memories
+	opts.Transport = sim.outward
 	if sim.cfg.Scripted.Breakers != nil {
 		opts.Breakers = sim.cfg.Scripted.Breakers()
 	}
 	return opts
 }
-
-// memories holds the idle buffers of the stores of all simulations.
-//
-//nolint:gochecknoglobals // pools of empty buffers
-var memories wire.Memory
 
 // serviceCount returns the number of services of a kind in each process of a search's
 // simulation: one, or sometimes two, which share their process's buffer.

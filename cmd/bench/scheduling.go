@@ -55,7 +55,7 @@ func (s scheduling) process(ctx context.Context, sink scheduler.Sink) (*schedule
 	}
 	p := &schedulerProcess{}
 	rdb.AddHook(&p.trips)
-	client, keeping := wire.NewClient(rdb, nil), agenda.Defaults()
+	client, keeping := wire.NewClient(rdb), agenda.Defaults()
 	keeping.Streams = sink == nil
 	p.ledger = agenda.NewLedger(client, keeping)
 	opts := scheduler.DefaultOptions()
@@ -107,7 +107,7 @@ func (s scheduling) schedule(ctx context.Context, n int, due func(int) time.Time
 
 // scheduleFrom stores n events, numbered from first.
 func (s scheduling) scheduleFrom(ctx context.Context, first, n int, due func(int) time.Time) error {
-	ledger := agenda.NewLedger(wire.NewClient(s.rdb, nil), agenda.Defaults())
+	ledger := agenda.NewLedger(wire.NewClient(s.rdb), agenda.Defaults())
 	if err := ledger.SetPartitions(ctx, 0, scheduler.DefaultOptions().Partitions); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func spread(n int, span time.Duration) func(int) time.Time {
 
 // index adds ids to the index of a table.
 func (s scheduling) index(ctx context.Context, n int, span time.Duration) error {
-	index := agenda.NewIndex(wire.NewClient(s.rdb, nil))
+	index := agenda.NewIndex(wire.NewClient(s.rdb))
 	if err := index.SetPartitions(ctx, 0, scheduler.DefaultOptions().Partitions); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s scheduling) claims(ctx context.Context, pending int) (cpu float64, claim
 	if err := s.scheduleFrom(ctx, pending, n, func(int) time.Time { return due }); err != nil {
 		return 0, 0, err
 	}
-	ledger := agenda.NewLedger(wire.NewClient(s.rdb, nil), agenda.Defaults())
+	ledger := agenda.NewLedger(wire.NewClient(s.rdb), agenda.Defaults())
 	before, claims := s.read(ctx, nil), 0
 	for p := range opts.Partitions {
 		for range batches - 1 { // the last ones may be incomplete
@@ -141,7 +141,7 @@ func (s scheduling) claims(ctx context.Context, pending int) (cpu float64, claim
 
 // pages measures pages of the list, and the reading of as many events by their ids.
 func (s scheduling) pages(ctx context.Context) error {
-	ledger := agenda.NewLedger(wire.NewClient(s.rdb, nil), agenda.Defaults())
+	ledger := agenda.NewLedger(wire.NewClient(s.rdb), agenda.Defaults())
 	const limit, pages = 100, 20
 	var listed, read durations
 	filter := schedule.Filter{Status: schedule.Scheduled, Limit: limit}

@@ -69,7 +69,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none", schedulerConsumer)
 	}
 	st := store.New(rdb, store.Options{})
-	client := wire.NewClient(rdb, nil)
+	client := wire.NewClient(rdb)
 	index := agenda.NewIndex(client)
 	watch := telemetry.NewScheduler(s.log, registry)
 	opts := s.set.Options(s.process)

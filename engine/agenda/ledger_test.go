@@ -50,7 +50,7 @@ func servers() map[string]func(t *testing.T) redisServer {
 			return redisServer{connect: func() *wire.Client {
 				client := wire.Passive(server.Dial)
 				t.Cleanup(func() { _ = client.Close() })
-				return wire.NewClient(client, nil)
+				return wire.NewClient(client)
 			}, advance: func(d time.Duration) { server.SetTime(server.Now().Add(d)) }}
 		},
 	}
@@ -65,7 +65,7 @@ func onCluster(t *testing.T, cluster *redistest.Cluster) redisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return redisServer{connect: func() *wire.Client { return wire.NewClient(cluster.Client(t), nil) }, advance: time.Sleep}
+	return redisServer{connect: func() *wire.Client { return wire.NewClient(cluster.Client(t)) }, advance: time.Sleep}
 }
 
 func dial(t testing.TB, addr string) *wire.Client {
@@ -75,7 +75,7 @@ func dial(t testing.TB, addr string) *wire.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rdb.Close() })
-	return wire.NewClient(rdb, nil)
+	return wire.NewClient(rdb)
 }
 
 // A ledger agrees with a model after any operations, and its index holds each open event once.

@@ -32,7 +32,7 @@ func inMemory(t *testing.T) redisServer {
 	connect := func() *wire.Client {
 		client := wire.Passive(server.Dial)
 		t.Cleanup(func() { _ = client.Close() })
-		return wire.NewClient(client, nil)
+		return wire.NewClient(client)
 	}
 	return redisServer{connect, func(d time.Duration) { server.SetTime(server.Now().Add(d)) }, flush(t, connect())}
 }
@@ -47,7 +47,7 @@ func inReality(t *testing.T) redisServer {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = rdb.Close() })
-		return wire.NewClient(rdb, nil)
+		return wire.NewClient(rdb)
 	}
 	return redisServer{connect, time.Sleep, flush(t, connect())}
 }

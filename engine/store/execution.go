@@ -94,8 +94,8 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	buffer := s.rdb.Buffer()
-	defer s.rdb.Return(buffer)
+	buffer := wire.NewBuffer()
+	defer wire.Return(buffer)
 	entries := historyCmd(ctx, buffer, s.keys.History(tenant, id), after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, Failed("read the history of "+id, err)
@@ -155,8 +155,8 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 		return nil, err
 	}
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
-	buffers := s.rdb.Buffers(len(ids))
-	defer s.rdb.Return(buffers...)
+	buffers := wire.NewBuffers(len(ids))
+	defer wire.Return(buffers...)
 	entries := make([]*wire.Cmd, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.Execution(tenant, id))
@@ -191,8 +191,8 @@ func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Dat
 		return nil, err
 	}
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.SliceCmd, len(ids))
-	buffers := s.rdb.Buffers(len(ids))
-	defer s.rdb.Return(buffers...)
+	buffers := wire.NewBuffers(len(ids))
+	defer wire.Return(buffers...)
 	first := make([]*wire.Cmd, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "output", "error")
@@ -234,8 +234,8 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	buffers := s.rdb.Buffers(len(tails))
-	defer s.rdb.Return(buffers...)
+	buffers := wire.NewBuffers(len(tails))
+	defer wire.Return(buffers...)
 	pipe, entries := s.rdb.Pipeline(), make([]*wire.Cmd, len(tails))
 	for i, t := range tails {
 		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)

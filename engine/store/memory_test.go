@@ -13,21 +13,17 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
-	"flunq.io/flunq/engine/store/wire"
 )
 
-// Stores that share buffers concurrently write and read what each was given.
-func TestStoresShareMemory(t *testing.T) {
+// Stores that share the pool of buffers concurrently write and read what each was given.
+func TestStoresShareBuffers(t *testing.T) {
 	t.Parallel()
 	rdb, err := store.Dial(t.Context(), miniredis.RunT(t).Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
-	var (
-		memory wire.Memory
-		wg     sync.WaitGroup
-	)
+	var wg sync.WaitGroup
 	for i := range 4 {
-		st := store.New(rdb, store.Options{Memory: &memory})
+		st := store.New(rdb, store.Options{})
 		wg.Go(func() { executeMany(t, st, fmt.Sprint("t", i)) })
 	}
 	wg.Wait()

@@ -43,9 +43,6 @@ type Options struct {
 	// Embedded: Redis runs inside this process, where reading an event costs less than skipping it.
 	Embedded bool
 
-	// Memory holds reusable buffers; nil: the Store's own.
-	Memory *wire.Memory
-
 	// Block is the longest time that a read blocks, whatever the caller asks for; 0 means 5 s, which
 	// suits clients of Dial.
 	Block time.Duration
@@ -53,7 +50,7 @@ type Options struct {
 
 // New returns a Store on an open client.
 func New(rdb wire.Redis, opts Options) *Store {
-	client := wire.NewClient(rdb, opts.Memory)
+	client := wire.NewClient(rdb)
 	client.Embedded = opts.Embedded
 	return &Store{
 		Codec: Codec{NewSealer(opts.Secrets)}, rdb: client,

@@ -134,7 +134,7 @@ func (s *simulation) bootBridge(p *process) {
 	g := &s.setting
 	tenants := delivery.NewTenantSet(bridgeTenant)
 	tenants.Fix()
-	rdb := wire.NewClient(s.client, &memories)
+	rdb := wire.NewClient(s.client)
 	client := &bridgeClient{s.bridges.exchange.Client(), s}
 	opts := bridge.Options{
 		Process: p.name(), Tenants: tenants, Lease: g.Lease, Group: bridgeGroup, Batch: g.Batch, Sink: client, Source: client,

@@ -152,7 +152,7 @@ func (s *simulation) ledger(index agenda.Index, producer scheduler.Producer) sch
 
 // index returns the index of a process.
 func (s *simulation) index() agenda.Index {
-	return agenda.NewIndex(wire.NewClient(s.client, &memories))
+	return agenda.NewIndex(wire.NewClient(s.client))
 }
 
 // correctLedger returns a ledger without a mistake around it. The index and the producer are for a
@@ -161,7 +161,7 @@ func (s *simulation) correctLedger(index agenda.Index, producer scheduler.Produc
 	if s.table == nil {
 		opts := agenda.Defaults()
 		opts.Streams = s.setting.once()
-		return agenda.NewLedger(wire.NewClient(s.client, &memories), opts)
+		return agenda.NewLedger(wire.NewClient(s.client), opts)
 	}
 	return scheduler.NewTableLedger(s.records(), index, producer)
 }
@@ -183,17 +183,12 @@ func (s *simulation) reconciler(p *process, index agenda.Index) scheduler.Actor 
 	return scheduler.Actor{Name: "reconciler", Step: r.Step}
 }
 
-// memories holds the idle buffers of all simulations.
-//
-//nolint:gochecknoglobals // pools of empty buffers
-var memories wire.Memory
-
 // sink returns the sink of a process.
 func (s *simulation) sink(p *process) scheduler.Sink {
 	if s.setting.Broker {
 		return &faultySink{s, p, s.broker.Sink(p.name())}
 	}
-	return &faultySink{s, p, scheduler.StreamSink{Redis: wire.NewClient(s.client, &memories)}}
+	return &faultySink{s, p, scheduler.StreamSink{Redis: wire.NewClient(s.client)}}
 }
 
 // tracedLedger records which method of the ledger an actor is in, and with which events.

@@ -70,7 +70,7 @@ func BenchmarkSchedule(b *testing.B) {
 			b.Run(strconv.Itoa(callers), func(b *testing.B) { load(b, l.Addr().String(), callers, one) })
 		}
 	})
-	ledger := agenda.NewLedger(wire.NewClient(redistest.Start(b), nil), agenda.Defaults())
+	ledger := agenda.NewLedger(wire.NewClient(redistest.Start(b)), agenda.Defaults())
 	if err := ledger.SetPartitions(b.Context(), 0, 16); err != nil {
 		b.Fatal(err)
 	}

@@ -186,12 +186,12 @@ type reading struct {
 }
 
 func (s Streams) reading(r Reader) *reading {
-	return &reading{store: s.store, reader: r, pipe: s.rdb.Pipeline(), buffer: s.rdb.Buffer()}
+	return &reading{store: s.store, reader: r, pipe: s.rdb.Pipeline(), buffer: wire.NewBuffer()}
 }
 
 // end returns the buffer of the reading to its pool. The messages remain valid.
 func (r *reading) end() {
-	r.store.Redis().Return(r.buffer)
+	wire.Return(r.buffer)
 }
 
 // acknowledge adds XACK commands for the handled messages.
@@ -324,8 +324,8 @@ func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (m
 
 // loadInto reads one omitted message and returns the length of its entry, or 0 if it is gone.
 func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now time.Time) (int, error) {
-	buffer := s.rdb.Buffer()
-	defer s.rdb.Return(buffer)
+	buffer := wire.NewBuffer()
+	defer wire.Return(buffer)
 	read := buffer.Cmd(ctx, []any{"xrange", s.store.TenantKeys(m.Tenant).Stream, m.ID, m.ID})
 	if err := s.rdb.Process(ctx, read); err != nil {
 		return 0, store.Failed("read an entry", err)

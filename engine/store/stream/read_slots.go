@@ -229,8 +229,8 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 	own := q.buffer
 	defer func() { q.buffer = own; q.end() }()
 	q.acknowledge(ctx)
-	buffers, reads := s.rdb.Buffers(len(tenants)), make([]redis.Cmder, len(tenants))
-	defer s.rdb.Return(buffers...)
+	buffers, reads := wire.NewBuffers(len(tenants)), make([]redis.Cmder, len(tenants))
+	defer wire.Return(buffers...)
 	nodes, clocks := make([]string, len(tenants)), map[string]*redis.TimeCmd{}
 	for i, tenant := range tenants {
 		reads[i] = q.readGroup(ctx, buffers[i], count, 0, tenants[i:i+1])

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -25,31 +26,34 @@ const maxKept = 1 << 20
 // fewSpans is the number of names and values that most entries do not exceed.
 const fewSpans = 32
 
-// Buffer takes a buffer from the client's memory. Return gives it back.
-func (c *Client) Buffer() *Buffer {
-	if kept, ok := c.memory.buffers.Get().(*Buffer); ok {
-		return kept
-	}
-	return &Buffer{entry: Entry{fields: make([]span, 0, fewSpans)}}
+// buffers holds those that Return was given.
+//
+//nolint:gochecknoglobals // a pool
+var buffers = sync.Pool{New: func() any { return &Buffer{entry: Entry{fields: make([]span, 0, fewSpans)}} }}
+
+// NewBuffer returns an empty buffer. Return makes it available to others.
+func NewBuffer() *Buffer {
+	b, _ := buffers.Get().(*Buffer) // nothing else is in there
+	return b
 }
 
-// Buffers takes n buffers.
-func (c *Client) Buffers(n int) []*Buffer {
+// NewBuffers returns n empty buffers.
+func NewBuffers(n int) []*Buffer {
 	out := make([]*Buffer, n)
 	for i := range out {
-		out[i] = c.Buffer()
+		out[i] = NewBuffer()
 	}
 	return out
 }
 
-// Return gives buffers back. The caller must no longer use them.
-func (c *Client) Return(used ...*Buffer) {
+// Return makes buffers available to others. The caller must no longer use them.
+func Return(used ...*Buffer) {
 	for _, b := range used {
 		b.text, b.command, b.skipped = b.text[:0], Cmd{}, skipping{values: b.skipped.values[:0]}
 		clear(b.entry.texts)
 		b.entry.reply = nil
 		if cap(b.text) <= maxKept {
-			c.memory.buffers.Put(b)
+			buffers.Put(b)
 		}
 	}
 }

@@ -1,11 +1,10 @@
-// Package wire sends commands to Redis, several in one round trip, and parses the replies in place. It
-// knows no keys and nothing about workflows.
+// Package wire sends commands to Redis, single or cluster, and parses replies in place. It knows no
+// keys and nothing about workflows.
 package wire
 
 import (
 	"context"
 	"crypto/tls"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,30 +68,14 @@ type silent struct{}
 // Printf discards a message.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// Client is a client of Redis that reuses the buffers of replies.
+// Client is a client of Redis.
 type Client struct {
 	Redis
 	Embedded bool // Redis runs inside this process, see store.Options
-
-	memory *Memory
 }
 
-// NewClient returns a Client on an open connection. It uses memory, or its own if that is nil.
-func NewClient(rdb Redis, memory *Memory) *Client {
-	if memory == nil {
-		memory = new(Memory)
-	}
-	return &Client{Redis: rdb, memory: memory}
-}
-
-// Memory holds the buffers that Clients reuse. The Clients of a program may share it.
-//
-// It is not part of a Client, because the runtime keeps a pool until the second garbage collection
-// after its last use, and would keep the Client and everything that it refers to as well. The
-// simulator makes thousands of Clients per second.
-type Memory struct {
-	buffers sync.Pool // of *Buffer
-}
+// NewClient returns a Client on an open connection.
+func NewClient(rdb Redis) *Client { return &Client{Redis: rdb} }
 
 // TimeOf asks the node of a key for its own time, in a pipeline.
 func (c *Client) TimeOf(ctx context.Context, pipe redis.Pipeliner, key string) *redis.TimeCmd {
