@@ -14,8 +14,7 @@ import (
 // Redis, after which the same events must be handled again; an invalid event is
 // dead-lettered.
 func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
-	requests := s.requests[:0]
-	defer func() { s.requests = requests; clear(requests) }()
+	var requests []timers.Request
 	for i := range msgs {
 		req := timers.Request{Message: &msgs[i], Cancel: msgs[i].Event.Type == event.TimerCancelled}
 		if err := readRequest(&req); err == nil {

@@ -24,7 +24,6 @@ type Service struct {
 	looks map[string]timers.Look // timers found due but not fired yet, by timer index
 	idle  bool                   // the last read found nothing
 
-	requests []timers.Request // reused between batches
 }
 
 // Options of a Service.

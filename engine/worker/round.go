@@ -28,28 +28,13 @@ type round struct {
 	full        error            // the error of Redis for these; nil if it has memory
 }
 
-func newRound(s *Service) *round {
-	return &round{Service: s, executions: map[address]*cachedExecution{}, definitions: map[string]*cachedExecution{}}
-}
-
-// end resets the round and keeps its memory for the next one.
-func (r *round) end() {
-	r.keep()
-	clear(r.executions)
-	clear(r.definitions)
-	clear(r.commits)
-	clear(r.planned)
-	r.batch, r.commits, r.planned = nil, r.commits[:0], r.planned[:0]
-	r.refused, r.full = nil, nil
-}
-
 // work handles a batch and returns what remains of it after an error. A message for which Redis has no
 // memory does not stop the others, since a cancellation by an operator may be among them and free
 // memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
-	r := s.round
-	r.batch, r.bytes = batch, 0
-	defer r.end()
+	r := &round{Service: s, batch: batch, executions: map[address]*cachedExecution{}, definitions: map[string]*cachedExecution{}}
+	s.round = r
+	defer r.keep()
 	if err := r.loadCached(ctx); err != nil {
 		return batch, r.fail(batch, err)
 	}
@@ -311,8 +296,7 @@ func (r *round) flush(ctx context.Context) error {
 		return nil
 	}
 	commits, planned := r.commits, r.planned
-	defer clear(commits)
-	r.commits, r.planned = r.commits[:0], r.planned[:0]
+	r.commits, r.planned = nil, nil
 	done, err := r.store.CommitAll(ctx, commits)
 	if store.Full(err) {
 		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil

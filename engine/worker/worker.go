@@ -25,7 +25,7 @@ type Service struct {
 	documents *definitions.Cache
 	cache     *Cache
 	opts      Options
-	round     *round    // reused by every step
+	round     *round    // of the current step
 	stepStart time.Time // when the step began, by Options.Clock
 }
 
@@ -39,7 +39,7 @@ type Options struct {
 	Trust time.Duration
 
 	// Committed, if set, receives the entries committed after a version, in order. It misses commits
-	// whose reply was lost or whose process crashed. The worker reuses the slice afterwards.
+	// whose reply was lost or whose process crashed.
 	Committed func(after int64, entries []event.Event)
 
 	// Descendants limits the open executions below a root execution; 0 means no limit.
@@ -76,9 +76,7 @@ func Defaults() Options { return Options{Chunk: 256, Snapshots: 256} }
 
 // New returns a worker that reads from an inbox. Workers of one process share a cache.
 func New(st *store.Store, documents *definitions.Cache, cache *Cache, inbox *Inbox, opts Options) *Service {
-	s := &Service{inbox: inbox, store: st, documents: documents, cache: cache, opts: opts}
-	s.round = newRound(s)
-	return s
+	return &Service{inbox: inbox, store: st, documents: documents, cache: cache, opts: opts}
 }
 
 // Step handles one batch of messages, if there are any. It returns when to call it again: immediately

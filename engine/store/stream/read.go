@@ -55,9 +55,6 @@ func (r *Reader) addFound(tenant string, entries, bytes int) {
 	if r.ReadInfo == nil || entries == 0 {
 		return
 	}
-	if r.ReadInfo.Found == nil {
-		r.ReadInfo.Found = r.ReadInfo.one[:0]
-	}
 	r.ReadInfo.Found = append(r.ReadInfo.Found, Found{tenant, entries, bytes})
 }
 
@@ -65,8 +62,6 @@ func (r *Reader) addFound(tenant string, entries, bytes int) {
 type ReadInfo struct {
 	Unwanted []Handled // events of other types
 	Found    []Found   // for each tenant with entries, in order
-
-	one [1]Found // the usual case, without an allocation
 }
 
 // Found counts the events of all types that were read for a tenant.
