@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func newClockVerbCommand(sh *cli.Shell, verb, short string) *cobra.Command {
 func newClockAdvanceCommand(sh *cli.Shell) *cobra.Command {
 	k := &clockCommand{sh: sh}
 	c := &cobra.Command{
-		Use:   "advance DURATION",
+		Use:   "advance DURATION|TIME",
 		Short: "Advance the clock",
 		Long: `Advances the clock by DURATION (3d, 36h, P1M), or to a time such as 2026-02-01T00:00:00Z.
 It stops at every timer on the way, until everything that follows from it is done. Calls
@@ -89,9 +90,13 @@ func clockCode(err error) error {
 }
 
 func (c *clockCommand) advance(ctx context.Context, text string) error {
-	d, err := dsl.ParseSpan(text)
-	if err != nil {
-		return cli.Misusef("advance %q: %v", text, err)
+	var target func(now time.Time) time.Time
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		target = func(time.Time) time.Time { return at }
+	} else if d, err := dsl.ParseSpan(text); err == nil {
+		target = d.From
+	} else {
+		return cli.Misusef("advance %q: %v, or a time such as 2026-02-01T00:00:00Z", text, err)
 	}
 	r, err := c.target.Connect(ctx)
 	if err != nil {
@@ -102,7 +107,11 @@ func (c *clockCommand) advance(ctx context.Context, text string) error {
 	if err := actions.AskClock(ctx, r.Redis, &now, "SHOW"); err != nil {
 		return clockCode(err)
 	}
-	move, err := actions.MoveClock(ctx, r.Redis, now.Now, d.From(now.Now))
+	to := target(now.Now)
+	if to.Before(now.Now) {
+		return cli.Misusef("advance %q: the clock is already at %s", text, cli.Moment(now.Now))
+	}
+	move, err := actions.MoveClock(ctx, r.Redis, now.Now, to)
 	if err != nil {
 		return clockCode(err)
 	}
