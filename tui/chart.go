@@ -131,12 +131,12 @@ func (c *chart) stamps() []history.Moment {
 		from := max(0, t.window.Cursor-maxCharted/2)
 		for _, l := range t.window.lines[from:min(len(t.window.lines), from+maxCharted)] {
 			switch l.kind {
-			case runPlace:
+			case runLine:
 				out = c.momentsOf(out, l.run)
-			case turnPlace, rangePlace:
+			case turnLine, rangeLine:
 				runs := t.turnsAt(&l)
 				out = c.momentsOf(c.momentsOf(out, runs[0].runs[0]), last(last(runs).runs))
-			case plannedPlace:
+			case plannedLine:
 			}
 		}
 		out = c.momentsOf(out, 0)
@@ -159,11 +159,11 @@ func last[T any](all []T) T { return all[len(all)-1] }
 func (c *chart) start(l *treeLine) string {
 	at := l.run
 	switch l.kind {
-	case plannedPlace:
+	case plannedLine:
 		return ""
-	case turnPlace, rangePlace:
+	case turnLine, rangeLine:
 		at = c.tree.turnsAt(l)[0].runs[0]
-	case runPlace:
+	case runLine:
 	}
 	r := &c.tree.runs[at]
 	if r.Began.At.IsZero() {
@@ -251,10 +251,10 @@ func (c *chart) line(a canvas.Area, line *treeLine) {
 	c.behind(a)
 	t := c.tree
 	switch line.kind {
-	case plannedPlace:
-	case runPlace:
+	case plannedLine:
+	case runLine:
 		c.run(a, line.run, line.folds && line.open)
-	case turnPlace, rangePlace:
+	case turnLine, rangeLine:
 		left := maxInside
 		for _, turn := range t.turnsAt(line) {
 			for _, at := range turn.runs {

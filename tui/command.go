@@ -154,7 +154,7 @@ func (m *model) run(line string) tea.Cmd {
 	if name == "" {
 		return nil
 	}
-	m.typed.add(line)
+	m.typed = append(slices.DeleteFunc(m.typed, func(old string) bool { return old == line }), line)
 	found := matching(commands(), name)
 	if len(found) == 0 {
 		m.notify("no command is named "+name+" (: lists them)", true)
@@ -185,14 +185,6 @@ func matching(all []command, name string) []command {
 	return found
 }
 
-// typedBefore is the history of typed commands.
-type typedBefore struct{ lines []string }
-
-func (t *typedBefore) add(line string) {
-	t.lines = slices.DeleteFunc(t.lines, func(l string) bool { return l == line })
-	t.lines = append(t.lines, line)
-}
-
 // commandLine is the input of a command.
 type commandLine struct {
 	field  canvas.Field
@@ -202,7 +194,7 @@ type commandLine struct {
 }
 
 func newCommandLine(m *model) *commandLine {
-	return &commandLine{all: m.commands(), before: m.typed.lines}
+	return &commandLine{all: m.commands(), before: m.typed}
 }
 
 func (*commandLine) typing() bool { return true }

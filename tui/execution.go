@@ -22,7 +22,7 @@ type executionScreen struct {
 	tree     *taskTree
 	history  *historyView
 	document documentView
-	data     dataPart
+	data     chosenData
 	facts    canvas.List
 	due      canvas.List
 	children canvas.List
@@ -31,8 +31,8 @@ type executionScreen struct {
 	inPane bool // the keys go to the pane
 	typed  filterLine
 
-	reads  executionReads
-	places executionPlaces // the parts that fit on the screen
+	reads executionReads
+	areas executionAreas // the parts that fit on the screen
 }
 
 // pane is one of the panes beside the tree.
@@ -118,11 +118,11 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 		return nil
 	}
 	switch {
-	case id != "" && l.kind == runPlace:
+	case id != "" && l.kind == runLine:
 		return "open the child", func() tea.Cmd { return give(wantOpen{id}) }
 	case l.folds && !l.open:
 		return "unfold", unfold
-	case l.folds && l.kind != runPlace:
+	case l.folds && l.kind != runLine:
 		return "fold", unfold
 	case s.charts():
 		return "its data", func() tea.Cmd { return s.showPane(dataPane) }
@@ -192,7 +192,7 @@ func (t *taskTree) goTo(run string) {
 	for _, r := range t.x.Open() {
 		if r.String() == run {
 			at := int32(r.Index)
-			t.window.follow, t.window.at = false, treePlace{kind: runPlace, run: at}
+			t.window.follow, t.window.at = false, lineKey{kind: runLine, run: at}
 			t.reveal(at)
 			t.changes++
 			t.arrange()

@@ -7,24 +7,24 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// dataPart is the data that came with an event of the chosen task.
-type dataPart struct {
+// chosenData is the data that the pane shows: it came with an event of the chosen task.
+type chosenData struct {
 	view   dataView
 	before bool  // the task's input, not its output
 	event  int64 // an event of the history was chosen instead
 	fixed  *Data // a value of the execution was chosen instead
 
-	at      dataPlace // what is shown, or wanted
+	at      dataKey // what is shown, or wanted
 	sources []dataSource
-	kept    []readPart // the most recent first
-	found   bool       // the wanted data is shown
+	kept    []eventData // the most recent first
+	found   bool        // the wanted data is shown
 	title   string
 	problem string
 }
 
-// dataPlace identifies data.
-type dataPlace struct {
-	run                int32
+// dataKey identifies data.
+type dataKey struct {
+	run                int32 // -1: none; -2: another value is shown
 	before             bool
 	event              int64
 	requested, settled int64 // the events that began and ended the run
@@ -33,21 +33,21 @@ type dataPlace struct {
 // dataSource is an event whose data may contain what is wanted.
 type dataSource struct {
 	version int64
-	part    dataPartOf
-	note    string
+	kind    dataKind
+	note    string // says where it came from, in the title
 }
 
-// dataPartOf is the part of an event's data that is wanted.
-type dataPartOf byte
+// dataKind is the part of an event's data that is wanted.
+type dataKind byte
 
 const (
-	allData dataPartOf = iota
+	allData dataKind = iota
 	inputData
 	resultData
 )
 
 // members returns the names that the part may have, best first.
-func (p dataPartOf) members() []string {
+func (p dataKind) members() []string {
 	switch p {
 	case inputData:
 		return []string{"input"}
@@ -58,10 +58,10 @@ func (p dataPartOf) members() []string {
 	}
 }
 
-// readPart is a part of an event's data, as it was found.
-type readPart struct {
+// eventData is a part of an event's data, as it was found.
+type eventData struct {
 	version int64
-	part    dataPartOf
+	kind    dataKind
 	name    string // "" if there is none
 	text    string
 	items   []dataItem
@@ -74,17 +74,17 @@ const (
 )
 
 // forget empties the cache, since another history is shown.
-func (d *dataPart) forget() { d.kept, d.at, d.event = nil, dataPlace{run: -2}, 0 }
+func (d *chosenData) forget() { d.kept, d.at, d.event = nil, dataKey{run: -2}, 0 }
 
 // want returns where to read the missing data. Data that is in the cache is shown.
-func (d *dataPart) want(s *executionScreen) (source dataSource, lacks bool) {
+func (d *chosenData) want(s *executionScreen) (source dataSource, lacks bool) {
 	if d.fixed != nil {
 		d.title = d.fixed.Name
 		d.view.set(d.fixed.Text)
 		d.at.run = -2
 		return source, false
 	}
-	if at := s.dataPlace(); at != d.at {
+	if at := s.dataKey(); at != d.at {
 		d.at, d.sources, d.problem, d.found = at, s.dataSources(at), "", false
 	}
 	for ; len(d.sources) > 0 && !d.found; d.sources = d.sources[1:] {
@@ -106,9 +106,9 @@ func (d *dataPart) want(s *executionScreen) (source dataSource, lacks bool) {
 	return source, false
 }
 
-func (d *dataPart) known(source dataSource) *readPart {
+func (d *chosenData) known(source dataSource) *eventData {
 	for i := range d.kept {
-		if k := &d.kept[i]; k.version == source.version && k.part == source.part {
+		if k := &d.kept[i]; k.version == source.version && k.kind == source.kind {
 			return k
 		}
 	}
@@ -116,12 +116,12 @@ func (d *dataPart) known(source dataSource) *readPart {
 }
 
 // take stores data that was read.
-func (d *dataPart) take(s *executionScreen, m gotData) {
+func (d *chosenData) take(s *executionScreen, m gotData) {
 	if m.err != nil {
 		d.problem = problemOf(m.err)
 		return
 	}
-	d.kept = append([]readPart{m.found}, d.kept...)
+	d.kept = append([]eventData{m.found}, d.kept...)
 	size := 0
 	for i, k := range d.kept {
 		if size += len(k.text); i >= maxKept || size > maxKeptData && i > 0 {
@@ -132,10 +132,10 @@ func (d *dataPart) take(s *executionScreen, m gotData) {
 	d.want(s)
 }
 
-// readPartOf finds a part in an event's data, and indexes it.
-func readPartOf(source dataSource, text string) readPart {
-	found := readPart{version: source.version, part: source.part}
-	if source.part == allData {
+// eventDataOf finds a part in an event's data, and indexes it.
+func eventDataOf(source dataSource, text string) eventData {
+	found := eventData{version: source.version, kind: source.kind}
+	if source.kind == allData {
 		found.name, found.text, found.items = "data", text, itemsOf(text)
 		return found
 	}
@@ -143,7 +143,7 @@ func readPartOf(source dataSource, text string) readPart {
 	if json.Unmarshal([]byte(text), &members) != nil {
 		return found
 	}
-	for _, name := range source.part.members() {
+	for _, name := range source.kind.members() {
 		if value, ok := members[name]; ok {
 			found.name, found.text = name, string(value)
 			found.items = itemsOf(found.text)
@@ -153,21 +153,21 @@ func readPartOf(source dataSource, text string) readPart {
 	return found
 }
 
-// dataPlace returns the place of the data to show.
-func (s *executionScreen) dataPlace() dataPlace {
+// dataKey returns the key of the data to show.
+func (s *executionScreen) dataKey() dataKey {
 	if s.data.event > 0 {
-		return dataPlace{run: -1, event: s.data.event}
+		return dataKey{run: -1, event: s.data.event}
 	}
 	at := s.tree.chosenRun()
 	if at < 0 {
-		return dataPlace{run: -1}
+		return dataKey{run: -1}
 	}
 	r := &s.tree.runs[at]
-	return dataPlace{run: at, before: s.data.before || r.Ended.Version == 0, requested: r.Requested, settled: r.Ended.Version}
+	return dataKey{run: at, before: s.data.before || r.Ended.Version == 0, requested: r.Requested, settled: r.Ended.Version}
 }
 
 // dataSources returns where data may be found, best first.
-func (s *executionScreen) dataSources(at dataPlace) []dataSource {
+func (s *executionScreen) dataSources(at dataKey) []dataSource {
 	if at.event > 0 {
 		return []dataSource{{at.event, allData, " of event " + history.Number(at.event)}}
 	}
@@ -315,7 +315,7 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 // dataHead returns the number of lines above the data: a title and, if there is room, the call that
 // the task made.
 func (s *executionScreen) dataHead() int {
-	if s.madeCall() != "" && s.places.pane.H > 2 {
+	if s.madeCall() != "" && s.areas.pane.H > 2 {
 		return 2
 	}
 	return 1

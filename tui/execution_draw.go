@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// executionPlaces are where the parts were drawn, for the mouse; a part without space is empty.
-type executionPlaces struct {
+// executionAreas are where the parts were drawn, for the mouse; a part without space is empty.
+type executionAreas struct {
 	tree, tabs, pane, third canvas.Area
 	ends                    [paneCount]int // of the tabs
 	beside                  pane           // what is drawn in the third column, below its title
@@ -27,7 +27,7 @@ const (
 func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	head := s.head(a, l, now)
 	s.arrange(a.Part(0, head, a.W, a.H-head))
-	p := &s.places
+	p := &s.areas
 	if p.tree.H > 0 {
 		s.tree.draw(p.tree, l, s.look(now))
 	}
@@ -48,8 +48,8 @@ func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 
 // arrange determines the places of the tree and the panes.
 func (s *executionScreen) arrange(all canvas.Area) {
-	p := &s.places
-	*p = executionPlaces{beside: historyPane}
+	p := &s.areas
+	*p = executionAreas{beside: historyPane}
 	if s.pane == historyPane {
 		p.beside = documentPane
 	}
@@ -89,7 +89,7 @@ func (s *executionScreen) tabs(a canvas.Area, l canvas.Look) {
 		}
 		x = a.Put(x, 0, canvas.Faint, " ")
 		x = a.Put(x, 0, i, s.paneTitle(p))
-		s.places.ends[p] = x
+		s.areas.ends[p] = x
 		x = a.Put(x, 0, canvas.Faint, apart)
 	}
 	if x < a.W {

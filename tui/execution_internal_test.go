@@ -77,7 +77,7 @@ func TestExecutionData(t *testing.T) {
 	for range s.tree.window.lines {
 		l := s.tree.chosen()
 		name := s.tree.text(canvas.Look{}, &l, &treeLook{}).name
-		if l.kind == runPlace {
+		if l.kind == runLine {
 			name = s.tree.tasks.at(s.tree.runs[l.run].task).Name + s.tree.runs[l.run].Iteration + "@" + s.tree.runs[l.run].Attempt
 		}
 		press(t, s, "b")
@@ -274,16 +274,16 @@ func TestExecutionMouse(t *testing.T) {
 	line := slices.IndexFunc(s.tree.window.lines, func(l treeLine) bool {
 		return s.tree.text(canvas.Look{}, &l, &treeLook{}).name == "mail"
 	})
-	settle(t, s, s.click(10, s.places.tree.Y+line-s.tree.window.Offset, false))
+	settle(t, s, s.click(10, s.areas.tree.Y+line-s.tree.window.Offset, false))
 	if got := s.tree.chosenTask().Name; got != "mail" {
 		t.Errorf("a click chooses %q, want mail", got)
 	}
-	settle(t, s, s.click(s.places.tabs.X+s.places.ends[timersPane]-1, s.places.tabs.Y, false))
+	settle(t, s, s.click(s.areas.tabs.X+s.areas.ends[timersPane]-1, s.areas.tabs.Y, false))
 	if s.pane != timersPane || !s.inPane {
 		t.Errorf("a click on a tab chooses pane %d", s.pane)
 	}
 	shoot(t, s, 120, 30, noon)
-	settle(t, s, s.click(s.places.pane.X+3, s.places.pane.Y+1, false))
+	settle(t, s, s.click(s.areas.pane.X+3, s.areas.pane.Y+1, false))
 	if timer := s.timer(); timer.ID != "t-2" {
 		t.Errorf("a click chooses timer %q, want t-2", timer.ID)
 	}
@@ -293,7 +293,7 @@ func TestExecutionMouse(t *testing.T) {
 		s.tree.runs[s.tree.chosenRun()].Call = call
 		lines := strings.Split(shoot(t, s, 120, 30, noon), "\n")
 		y := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"by":`) })
-		settle(t, s, s.click(s.places.pane.X+3, y, false))
+		settle(t, s, s.click(s.areas.pane.X+3, y, false))
 		if path := s.data.view.label(); path != ".by" {
 			t.Errorf("with the call %q, a click on line %d chooses %q, want .by", call, y, path)
 		}

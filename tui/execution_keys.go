@@ -137,7 +137,7 @@ func (s *executionScreen) nextPane(by int) {
 	s.pane = (s.pane + pane(by)) % paneCount
 	if s.charts() {
 		s.inPane = false
-	} else if s.places.pane.H == 0 {
+	} else if s.areas.pane.H == 0 {
 		s.inPane = true
 	}
 }
@@ -186,9 +186,9 @@ func (s *executionScreen) copied() wantCopy {
 	if !s.inPane {
 		l := s.tree.chosen()
 		switch task := s.tree.chosenTask(); {
-		case l.kind == runPlace && l.run == 0:
+		case l.kind == runLine && l.run == 0:
 			return wantCopy{"id of the execution", s.id}
-		case l.kind == plannedPlace:
+		case l.kind == plannedLine:
 			return wantCopy{"reference of the task", task.Ref}
 		default:
 			return wantCopy{"reference of the task", s.tree.runs[s.tree.chosenRun()].String()}
@@ -266,7 +266,7 @@ func (s *executionScreen) folds() string {
 
 // click handles a click on the tree, a pane, or a tab.
 func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
-	p := &s.places
+	p := &s.areas
 	switch {
 	case p.tree.Holds(x, y):
 		s.inPane = false

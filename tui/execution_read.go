@@ -43,7 +43,7 @@ type (
 	}
 	gotData struct {
 		of    *executionScreen
-		found readPart
+		found eventData
 		err   error
 	}
 )
@@ -111,7 +111,7 @@ func (s *executionScreen) readData() tea.Cmd {
 	source, id := s.source, s.id
 	return ask(func(ctx context.Context) tea.Msg {
 		text, err := source.Data(ctx, id, from.version)
-		return gotData{s, readPartOf(from, text), err}
+		return gotData{s, eventDataOf(from, text), err}
 	})
 }
 

@@ -35,7 +35,7 @@ type model struct {
 	said   notice
 	moving timeMoves
 	bar    timeBar
-	typed  typedBefore
+	typed  []string // commands, the newest last
 
 	tabs      []span // of the places, as they were drawn
 	lastClick click

@@ -180,7 +180,7 @@ func (t *table) emptiness() string {
 // foot draws the status line: the position, marks, filter and order.
 func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 	y := a.H - 1
-	parts := []string{t.place(total)}
+	parts := []string{t.position(total)}
 	if n := len(t.marked); n > 0 {
 		parts = append(parts, history.Number(n)+" marked")
 	}
@@ -209,8 +209,8 @@ func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 // seldom is the interval above which the status line offers the key that reads again.
 const seldom = 10 * time.Second
 
-// place describes the position of the cursor in the list.
-func (t *table) place(total int64) string {
+// position describes the position of the cursor in the list.
+func (t *table) position(total int64) string {
 	if len(t.rows) == 0 {
 		return "0 rows"
 	}

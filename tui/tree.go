@@ -245,8 +245,8 @@ func (t *taskTree) listRange(at, from, size int32, depth int16) {
 	if t.full() {
 		return
 	}
-	l := treeLine{treePlace: treePlace{kind: rangePlace, run: at, turn: from, size: size}, depth: depth, folds: true}
-	l.open = t.opened(l.treePlace, false)
+	l := treeLine{lineKey: lineKey{kind: rangeLine, run: at, turn: from, size: size}, depth: depth, folds: true}
+	l.open = t.opened(l.lineKey, false)
 	t.line(l)
 	for part := from; l.open && part < from+size; part += size / 10 {
 		if size == 10 {
@@ -267,8 +267,8 @@ func (t *taskTree) listOne(at, turn int32, depth int16) {
 		t.listRun(runs[0], depth, true)
 		return
 	}
-	l := treeLine{treePlace: treePlace{kind: turnPlace, run: at, turn: turn}, depth: depth, folds: true}
-	l.open = t.opened(l.treePlace, int(turn) == len(r.turns)-1)
+	l := treeLine{lineKey: lineKey{kind: turnLine, run: at, turn: turn}, depth: depth, folds: true}
+	l.open = t.opened(l.lineKey, int(turn) == len(r.turns)-1)
 	t.line(l)
 	if l.open {
 		t.listTurn(at, turn, depth+1)
@@ -289,7 +289,7 @@ func (t *taskTree) listTurn(at, turn int32, depth int16) {
 			t.listRun(run, depth, false)
 			delete(runOf, int32(task))
 		} else {
-			t.plan(treePlace{kind: plannedPlace, run: at, turn: turn, task: int32(task)}, depth)
+			t.plan(lineKey{kind: plannedLine, run: at, turn: turn, task: int32(task)}, depth)
 		}
 	}
 	for _, run := range slices.Sorted(maps.Values(runOf)) {

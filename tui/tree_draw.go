@@ -74,9 +74,9 @@ func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *
 	x = a.Put(x, 0, canvas.Bad, mark)
 	x = a.Put(x, 0, text.sign.ink, text.sign.glyph+" ")
 	how := canvas.Normal
-	if line.kind == plannedPlace {
+	if line.kind == plannedLine {
 		how = canvas.Faint
-	} else if line.run == t.current && line.kind == runPlace {
+	} else if line.run == t.current && line.kind == runLine {
 		how = canvas.Strong
 	}
 	return l.Rest(a, x, how, text.name)
@@ -120,11 +120,11 @@ type treeText struct {
 
 func (t *taskTree) text(l canvas.Look, line *treeLine, how *treeLook) (text treeText) {
 	switch line.kind {
-	case plannedPlace:
+	case plannedLine:
 		text = t.plannedText(l, line)
-	case turnPlace:
+	case turnLine:
 		text = t.turnText(l, line, how)
-	case rangePlace:
+	case rangeLine:
 		text = t.rangeText(l, line, how)
 	default:
 		text = t.runText(l, line, how)

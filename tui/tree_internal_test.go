@@ -146,7 +146,7 @@ func TestTreeCursor(t *testing.T) {
 	tree.add(s.events[:len(s.events)-30])
 	drawTree(tree, 80, 10, start)
 	for i, l := range tree.window.lines {
-		if l.kind == runPlace && tree.runs[l.run].Iteration == "12" {
+		if l.kind == runLine && tree.runs[l.run].Iteration == "12" {
 			tree.To(i)
 		}
 	}

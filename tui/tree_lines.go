@@ -7,27 +7,27 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// treePlace identifies a line of the tree.
-type treePlace struct {
-	kind placeKind
+// lineKey identifies a line of the tree.
+type lineKey struct {
+	kind lineKind
 	run  int32 // the run; otherwise the run that contains the line
 	turn int32 // the first one of a range
 	size int32 // of a range
 	task int32 // one that has not run
 }
 
-type placeKind uint8
+type lineKind uint8
 
 const (
-	runPlace placeKind = iota
-	turnPlace
-	rangePlace
-	plannedPlace
+	runLine lineKind = iota
+	turnLine
+	rangeLine
+	plannedLine
 )
 
 // treeLine is a visible line.
 type treeLine struct {
-	treePlace
+	lineKey
 
 	depth  int16
 	folds  bool // it contains something
@@ -40,15 +40,15 @@ type treeWindow struct {
 	lines []treeLine
 	made  int // the number of changes it reflects
 
-	folds  map[treePlace]bool // chosen by the user: true is open
-	all    fold               // for everything else
-	typed  string             // the filter
-	found  int                // number of runs that match
+	folds  map[lineKey]bool // chosen by the user: true is open
+	all    fold             // for everything else
+	typed  string           // the filter
+	found  int              // number of runs that match
 	follow bool
 
 	canvas.List
 
-	at treePlace // of the cursor
+	at lineKey // of the cursor
 }
 
 // fold says how much is open.
@@ -61,7 +61,7 @@ const (
 )
 
 func (w *treeWindow) init() {
-	w.folds, w.Height, w.follow, w.made = map[treePlace]bool{}, 1, true, -1
+	w.folds, w.Height, w.follow, w.made = map[lineKey]bool{}, 1, true, -1
 }
 
 // maxTreeLines is the maximum number of lines of a tree.
@@ -82,7 +82,7 @@ func (t *taskTree) arrange() {
 		t.locate()
 	}
 	if w.follow && w.at.run != t.current {
-		w.at = treePlace{kind: runPlace, run: t.current}
+		w.at = lineKey{kind: runLine, run: t.current}
 		t.locate()
 	}
 }
@@ -99,7 +99,7 @@ func (t *taskTree) locate() {
 		if at, ok = t.outside(at); !ok {
 			w.Cursor = max(0, min(w.Cursor, len(w.lines)-1))
 			if len(w.lines) > 0 {
-				w.at = w.lines[w.Cursor].treePlace
+				w.at = w.lines[w.Cursor].lineKey
 			}
 			return
 		}
@@ -107,34 +107,34 @@ func (t *taskTree) locate() {
 }
 
 // covers reports whether a line shows a place, or the range that contains it.
-func (l *treeLine) covers(p treePlace) bool {
+func (l *treeLine) covers(p lineKey) bool {
 	switch {
-	case l.treePlace == p:
+	case l.lineKey == p:
 		return true
-	case p.kind == turnPlace || p.kind == rangePlace:
-		return l.kind == rangePlace && !l.open && l.run == p.run && l.turn <= p.turn && p.turn < l.turn+l.size
+	case p.kind == turnLine || p.kind == rangeLine:
+		return l.kind == rangeLine && !l.open && l.run == p.run && l.turn <= p.turn && p.turn < l.turn+l.size
 	default:
 		return false
 	}
 }
 
 // outside returns the place that contains a place.
-func (t *runTree) outside(p treePlace) (treePlace, bool) {
+func (t *runTree) outside(p lineKey) (lineKey, bool) {
 	switch {
-	case p.run < 0 || int(p.run) >= len(t.runs) || p.kind == runPlace && p.run == 0:
+	case p.run < 0 || int(p.run) >= len(t.runs) || p.kind == runLine && p.run == 0:
 		return p, false
-	case p.kind == runPlace:
+	case p.kind == runLine:
 		r := &t.runs[p.run]
-		return treePlace{kind: turnPlace, run: r.parent(), turn: r.turn}, true
-	case p.kind == plannedPlace && int(p.turn) < len(t.runs[p.run].turns):
+		return lineKey{kind: turnLine, run: r.parent(), turn: r.turn}, true
+	case p.kind == plannedLine && int(p.turn) < len(t.runs[p.run].turns):
 		// A planned task may have run.
 		for _, at := range t.runs[p.run].turns[p.turn].runs {
 			if t.runs[at].task == p.task {
-				return treePlace{kind: runPlace, run: at}, true
+				return lineKey{kind: runLine, run: at}, true
 			}
 		}
 	}
-	return treePlace{kind: runPlace, run: p.run}, true
+	return lineKey{kind: runLine, run: p.run}, true
 }
 
 func (t *taskTree) line(l treeLine) {
@@ -144,15 +144,15 @@ func (t *taskTree) line(l treeLine) {
 func (t *taskTree) full() bool { return len(t.window.lines) >= maxTreeLines }
 
 // opened reports whether a place is open.
-func (t *taskTree) opened(p treePlace, usual bool) bool {
+func (t *taskTree) opened(p lineKey, usual bool) bool {
 	if open, chosen := t.window.folds[p]; chosen {
 		return open
 	}
 	switch t.window.all {
 	case noneOpen:
-		return p.kind == runPlace && p.run == 0
+		return p.kind == runLine && p.run == 0
 	case allOpen:
-		return p.kind != rangePlace
+		return p.kind != rangeLine
 	default:
 		return usual
 	}
@@ -163,9 +163,9 @@ func (t *taskTree) listRun(at int32, depth int16, turned bool) {
 		return
 	}
 	r := &t.runs[at]
-	l := treeLine{treePlace: treePlace{kind: runPlace, run: at}, depth: depth, turned: turned}
+	l := treeLine{lineKey: lineKey{kind: runLine, run: at}, depth: depth, turned: turned}
 	l.folds = len(r.turns) > 0 || len(t.tasks.inside(r.task)) > 0
-	l.open = l.folds && t.opened(l.treePlace, !turned || t.latest(at))
+	l.open = l.folds && t.opened(l.lineKey, !turned || t.latest(at))
 	t.line(l)
 	if l.open {
 		t.listInside(at, depth+1)
@@ -182,7 +182,7 @@ func (t *taskTree) listInside(at int32, depth int16) {
 	r := &t.runs[at]
 	switch n := len(r.turns); {
 	case n == 0:
-		t.listPlanned(treePlace{kind: plannedPlace, run: at}, r.task, depth)
+		t.listPlanned(lineKey{kind: plannedLine, run: at}, r.task, depth)
 	case n == 1 && r.turns[0].iteration == "" && r.turns[0].attempt == "":
 		t.listTurn(at, 0, depth)
 	default:
@@ -191,7 +191,7 @@ func (t *taskTree) listInside(at int32, depth int16) {
 }
 
 // listPlanned lists the tasks inside one that has not run.
-func (t *taskTree) listPlanned(p treePlace, around int32, depth int16) {
+func (t *taskTree) listPlanned(p lineKey, around int32, depth int16) {
 	for _, task := range t.tasks.inside(around) {
 		p.task = int32(task)
 		t.plan(p, depth)
@@ -199,11 +199,11 @@ func (t *taskTree) listPlanned(p treePlace, around int32, depth int16) {
 }
 
 // plan lists a task that has not run. Functions are not opened, since they may be recursive.
-func (t *taskTree) plan(p treePlace, depth int16) {
+func (t *taskTree) plan(p lineKey, depth int16) {
 	if t.full() {
 		return
 	}
-	l := treeLine{treePlace: p, depth: depth}
+	l := treeLine{lineKey: p, depth: depth}
 	l.folds = len(t.tasks.inside(p.task)) > 0 && !t.tasks.calls(p.task)
 	l.open = l.folds && t.opened(p, !t.over(p.run, p.turn))
 	t.line(l)
@@ -227,7 +227,7 @@ func (t *taskTree) To(line int) {
 	w.follow = false
 	w.Cursor = max(0, min(line, len(w.lines)-1))
 	if len(w.lines) > 0 {
-		w.at = w.lines[w.Cursor].treePlace
+		w.at = w.lines[w.Cursor].lineKey
 	}
 }
 
@@ -246,9 +246,9 @@ func (t *taskTree) chosenRun() int32 { return t.runOf(t.chosen()) }
 // runOf returns the run of a line, for a turn its last one; -1 if there is none.
 func (t *taskTree) runOf(l treeLine) int32 {
 	switch l.kind {
-	case plannedPlace:
+	case plannedLine:
 		return -1
-	case turnPlace, rangePlace:
+	case turnLine, rangeLine:
 		return last(last(t.turnsAt(&l)).runs)
 	default:
 		return l.run
@@ -260,7 +260,7 @@ func (t *taskTree) chosenTask() *Task { return t.taskOf(t.chosen()) }
 
 // taskOf returns the task of a line.
 func (t *taskTree) taskOf(l treeLine) *Task {
-	if l.kind == plannedPlace {
+	if l.kind == plannedLine {
 		return t.tasks.at(l.task)
 	}
 	return t.tasks.at(t.runs[t.runOf(l)].task)
@@ -270,7 +270,7 @@ func (t *taskTree) taskOf(l treeLine) *Task {
 func (t *taskTree) unfold() {
 	switch l := t.chosen(); {
 	case l.folds && !l.open:
-		t.set(l.treePlace, true)
+		t.set(l.lineKey, true)
 	case l.folds:
 		t.Move(1)
 	}
@@ -280,7 +280,7 @@ func (t *taskTree) unfold() {
 func (t *taskTree) fold() {
 	l := t.chosen()
 	if l.open {
-		t.set(l.treePlace, false)
+		t.set(l.lineKey, false)
 		return
 	}
 	lines := t.window.lines
@@ -295,11 +295,11 @@ func (t *taskTree) fold() {
 // toggleFold toggles the line at the cursor.
 func (t *taskTree) toggleFold() {
 	if l := t.chosen(); l.folds {
-		t.set(l.treePlace, !l.open)
+		t.set(l.lineKey, !l.open)
 	}
 }
 
-func (t *taskTree) set(p treePlace, open bool) {
+func (t *taskTree) set(p lineKey, open bool) {
 	t.window.at, t.window.follow = p, false
 	t.window.folds[p] = open
 	t.changes++
@@ -340,10 +340,10 @@ func (t *taskTree) reveal(at int32) {
 	folds := t.window.folds
 	for at > 0 {
 		turn, up := t.runs[at].turn, t.runs[at].parent()
-		folds[treePlace{kind: runPlace, run: up}] = true
-		folds[treePlace{kind: turnPlace, run: up, turn: turn}] = true
+		folds[lineKey{kind: runLine, run: up}] = true
+		folds[lineKey{kind: turnLine, run: up, turn: turn}] = true
 		for size := int32(10); int(size) <= len(t.runs[up].turns); size *= 10 {
-			folds[treePlace{kind: rangePlace, run: up, turn: turn - turn%size, size: size}] = true
+			folds[lineKey{kind: rangeLine, run: up, turn: turn - turn%size, size: size}] = true
 		}
 		at = up
 	}
@@ -371,7 +371,7 @@ func (t *taskTree) matches() {
 			continue
 		}
 		if t.window.found++; t.window.found <= maxMatches {
-			t.line(treeLine{treePlace: treePlace{kind: runPlace, run: int32(at)}, turned: true})
+			t.line(treeLine{lineKey: lineKey{kind: runLine, run: int32(at)}, turned: true})
 		}
 	}
 }
