@@ -138,14 +138,21 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	two := entry("two", []string{"default"}, false, "executor", "timer")
 	register(two)
 	says(0, "services", "ok worker, executor and timer run for tenant default")
-	says(0, "processes", "ok 2 running: flunq serve (pid 7 on h): worker for all tenants, up for ")
+	says(0, "processes", "ok 2 running: flunq serve (pid 7 on h): worker for all tenants, started ")
 	says(0, "services", "warn no process runs the executor or timer -> flunq serve --only executor,timer starts it", "--tenant", "other")
 	// One is stopped, and one dies.
 	if err := processes.In(st).SignOff(ctx, two); err != nil {
 		t.Fatal(err)
 	}
 	says(4, "services", "no process runs the executor or timer (the last one, flunq serve (pid 7 on h), was stopped ")
-	one.Heartbeat = one.Heartbeat.Add(-time.Minute)
+	// A late heartbeat is reported before the process counts as dead.
+	one.Heartbeat = one.Heartbeat.Add(-20 * time.Second)
+	if err := rdb.HSet(ctx, store.ProcessesKey, "one", event.Encode(one)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	says(4, "processes", "warn flunq serve (pid 7 on h): worker for all tenants, started ")
+	says(4, "processes", " ago (counts as dead after 30s) -> a heartbeat is late: check whether flunq serve (pid 7 on h) still runs")
+	one.Heartbeat = one.Heartbeat.Add(-40 * time.Second)
 	if err := rdb.HSet(ctx, store.ProcessesKey, "one", event.Encode(one)).Err(); err != nil {
 		t.Fatal(err)
 	}

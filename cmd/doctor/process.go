@@ -60,12 +60,22 @@ func (d *doctor) anyDead() bool {
 // dead reports whether a process has stopped sending heartbeats without deregistering.
 func (d *doctor) dead(p processes.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) }
 
+// late reports whether a process that counts as alive has missed a heartbeat.
+func (d *doctor) late(p *processes.Process) bool {
+	return !p.Embedded && p.Alive(d.at) && d.at.Sub(p.Heartbeat) > processes.HeartbeatEvery*3/2
+}
+
 // listProcesses reports the running processes and those that died recently.
 func (d *doctor) listProcesses() {
 	var alive []string
+	state, remedy := isFine, ""
 	for i := range d.processes {
-		if p := &d.processes[i]; p.Alive(d.at) {
+		p := &d.processes[i]
+		if p.Alive(d.at) {
 			alive = append(alive, d.describe(p))
+		}
+		if d.late(p) {
+			state, remedy = isDoubtful, "a heartbeat is late: check whether "+nameOf(p)+" still runs"
 		}
 	}
 	switch n := len(alive); {
@@ -75,11 +85,11 @@ func (d *doctor) listProcesses() {
 	case n == 0:
 		d.report("processes", isDoubtful, "none is running", "flunq serve starts one")
 	case n == 1:
-		d.report("processes", isFine, alive[0], "")
+		d.report("processes", state, alive[0], remedy)
 	case n <= maxListed:
-		d.report("processes", isFine, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), "")
+		d.report("processes", state, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), remedy)
 	default:
-		d.report("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:maxListed], "; "), history.Number(n-maxListed)), "")
+		d.report("processes", state, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:maxListed], "; "), history.Number(n-maxListed)), remedy)
 	}
 	d.compareLeases()
 	for i := range d.processes {
@@ -141,9 +151,14 @@ func (d *doctor) describe(p *processes.Process) string {
 	if !p.All {
 		tenants = "tenant " + cli.ShortList(p.Tenants)
 	}
-	text := fmt.Sprintf("%s: %s for %s, up for %s", nameOf(p), strings.Join(names, ", "), tenants, since(d.at.Sub(p.Started)))
-	if quiet := d.at.Sub(p.Heartbeat); quiet > processes.HeartbeatEvery*3/2 && !p.Embedded {
-		text += fmt.Sprintf(", last heartbeat %s ago (counts as dead after %s)", since(quiet), history.Duration(processes.DeadAfter))
+	text := fmt.Sprintf("%s: %s for %s", nameOf(p), strings.Join(names, ", "), tenants)
+	if p.Embedded {
+		text += ", up for " + since(d.at.Sub(p.Started))
+	} else {
+		text += fmt.Sprintf(", started %s ago, last heartbeat %s ago", since(d.at.Sub(p.Started)), since(d.at.Sub(p.Heartbeat)))
+	}
+	if d.late(p) {
+		text += fmt.Sprintf(" (counts as dead after %s)", history.Duration(processes.DeadAfter))
 	}
 	if p.Version != "" && p.Version != cli.Version().Version {
 		text += ", version " + p.Version

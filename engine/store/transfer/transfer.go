@@ -90,9 +90,15 @@ func Unserved(ctx context.Context, s *store.Store, tenant string) error {
 		return err
 	}
 	for _, p := range all {
-		if p.Alive(now) && slices.ContainsFunc(services(), func(service string) bool { return p.Runs(service, tenant) }) {
-			return fmt.Errorf("tenant %s: %w: %s on %s; stop it, or let it serve other tenants (--tenant)", tenant, ErrServed, p.Name, p.Host)
+		if !p.Alive(now) || !slices.ContainsFunc(services(), func(service string) bool { return p.Runs(service, tenant) }) {
+			continue
 		}
+		advice := "stop it, or let it serve other tenants (--tenant)"
+		if !p.Embedded {
+			advice += fmt.Sprintf("; its last heartbeat was %s ago, and a process that was killed counts as dead after %s",
+				max(now.Sub(p.Heartbeat), 0).Round(time.Second), processes.DeadAfter)
+		}
+		return fmt.Errorf("tenant %s: %w: %s on %s; %s", tenant, ErrServed, p.Name, p.Host, advice)
 	}
 	return nil
 }
