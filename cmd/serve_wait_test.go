@@ -27,28 +27,12 @@ func TestServeWaitsForRedis(t *testing.T) {
 	l.Close() // nothing listens there
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	logs, log := io.Pipe()
-	code := make(chan int, 1)
-	go func() {
-		code <- cmd.Execute(ctx, []string{"serve", "--redis-url", redis}, cli.Streams{
-			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(name string) string {
-				return map[string]string{"HTTP_ADDRESS": "127.0.0.1:0"}[name]
-			},
-		})
-		log.Close()
-	}()
-	lines := bufio.NewScanner(logs)
-	var entry struct {
-		HTTP string `json:"http"`
-	}
-	if lines.Scan(); json.Unmarshal(lines.Bytes(), &entry) != nil || entry.HTTP == "" {
-		t.Fatalf("it says %q, want the address of the health checks", lines.Text())
-	}
+	address, lines, code := serving(ctx, t, "--redis-url", redis)
 	if lines.Scan(); !strings.Contains(lines.Text(), "waiting for Redis") {
 		t.Errorf("it says %q", lines.Text())
 	}
-	go io.Copy(io.Discard, logs)
-	alive, err := http.Get("http://" + entry.HTTP + "/healthz")
+	go drain(lines)
+	alive, err := http.Get("http://" + address + "/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +40,41 @@ func TestServeWaitsForRedis(t *testing.T) {
 		t.Errorf("/healthz: %s", alive.Status)
 	}
 	want := "flunq: not ready: the services have not started: is Redis reachable?\n"
-	if _, stderr, code := flunq(t, nil, "health", "--http", entry.HTTP); code != 1 || stderr != want {
+	if _, stderr, code := flunq(t, nil, "health", "--http", address); code != 1 || stderr != want {
 		t.Errorf("health: code %d, %q, want code 1, %q", code, stderr, want)
 	}
 	cancel()
 	if got := <-code; got != 0 && got != 130 {
 		t.Errorf("exit code %d", got)
+	}
+}
+
+// serving runs 'flunq serve' until ctx ends. It returns the address of its health checks, the further
+// lines of its log and its exit code.
+func serving(ctx context.Context, t *testing.T, args ...string) (address string, lines *bufio.Scanner, code chan int) {
+	t.Helper()
+	logs, log := io.Pipe()
+	code = make(chan int, 1)
+	go func() {
+		code <- cmd.Execute(ctx, append([]string{"serve"}, args...), cli.Streams{
+			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(name string) string {
+				return map[string]string{"HTTP_ADDRESS": "127.0.0.1:0"}[name]
+			},
+		})
+		log.Close()
+	}()
+	lines = bufio.NewScanner(logs)
+	var entry struct {
+		HTTP string `json:"http"`
+	}
+	if lines.Scan(); json.Unmarshal(lines.Bytes(), &entry) != nil || entry.HTTP == "" {
+		t.Fatalf("it says %q, want the address of the health checks", lines.Text())
+	}
+	return entry.HTTP, lines, code
+}
+
+// drain reads the rest of a log.
+func drain(lines *bufio.Scanner) {
+	for lines.Scan() { //nolint:revive // it only reads
 	}
 }

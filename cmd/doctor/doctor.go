@@ -143,6 +143,7 @@ type doctor struct {
 	server   store.Server
 	masters  []store.Master // of a Redis Cluster
 	tenants  []string
+	unread   int // tenants whose streams could not be read
 	findings []finding
 
 	processes []processes.Process // the registered processes

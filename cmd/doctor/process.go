@@ -31,7 +31,7 @@ func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
 	for _, s := range streams {
 		d.served(s)
 	}
-	d.sumUp("services", "worker, executor and timer run for "+d.tenantsText())
+	d.sumUpStreams("services", "worker, executor and timer run for "+d.tenantsText())
 }
 
 // tenantsText describes the checked tenants.
@@ -324,7 +324,7 @@ func (d *doctor) otherReaders(streams []inspect.Stream) {
 		}
 	}
 	if count > 0 {
-		d.sumUp("other groups", "all are read")
+		d.sumUpStreams("other groups", "all are read")
 	}
 }
 

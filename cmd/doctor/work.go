@@ -38,6 +38,7 @@ func (d *doctor) checkWork(ctx context.Context) {
 	case err != nil:
 		d.report("streams", isBad, "not every stream can be read: "+err.Error(), "check with TYPE what is stored under the name of the stream, and rename it")
 	}
+	d.unread = len(d.tenants) - len(streams)
 	d.running(ctx, streams)
 	d.otherReaders(streams)
 	d.unclaimed(ctx, streams)
@@ -63,6 +64,16 @@ func (d *doctor) checkWork(ctx context.Context) {
 func (d *doctor) sumUp(check, text string) {
 	if !slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == check }) {
 		d.report(check, isFine, text, "")
+	}
+}
+
+// sumUpStreams is sumUp for a check of the tenants' streams, some of which could perhaps not be read.
+func (d *doctor) sumUpStreams(check, text string) {
+	switch read := len(d.tenants) - d.unread; {
+	case d.unread == 0:
+		d.sumUp(check, text)
+	case read > 0:
+		d.sumUp(check, fmt.Sprintf("%s (of %d of %s, the others cannot be read)", text, read, history.Count(len(d.tenants), "tenant")))
 	}
 }
 
@@ -93,7 +104,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 			d.add(f)
 		}
 	}
-	d.sumUp("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle))
+	d.sumUpStreams("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle))
 }
 
 // lag reports groups that fall behind.
@@ -118,7 +129,7 @@ func (d *doctor) lag(streams []inspect.Stream) {
 			d.add(f)
 		}
 	}
-	d.sumUp("lag", history.Count(int(unread), "event")+" unread")
+	d.sumUpStreams("lag", history.Count(int(unread), "event")+" unread")
 }
 
 // timers reports overdue timers, which 'flunq timers ls --overdue' lists.
@@ -185,7 +196,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []inspect.Stream) {
 		f.Remedy = fmt.Sprintf("flunq dlq ls --tenant %s, then dlq replay or dlq drop", s.Tenant)
 		d.add(f)
 	}
-	d.sumUp("dead letters", "none")
+	d.sumUpStreams("dead letters", "none")
 }
 
 // stalled reports executions without progress.

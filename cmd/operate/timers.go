@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -89,22 +91,31 @@ searches all keys.`,
 		}
 		return nil
 	}
-	c.RunE = l.target.RunAt(l.run)
+	c.RunE = l.target.Run(l.run)
 	return c
 }
 
-func (l *timerListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ []string) error {
+// run lists what can be read, even if a master of a cluster does not answer, and returns an error that
+// says what is missing.
+func (l *timerListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
+	now, err := l.now(ctx, r)
+	if err != nil {
+		return err
+	}
 	filter, err := l.filter(r, now)
 	if err != nil {
 		return err
 	}
-	found, next, err := timers.New(r.Store).List(ctx, filter, l.after, cmp.Or(l.limit, math.MaxInt))
-	if err != nil {
-		return cli.BadID(err)
+	found, next, missing := timers.New(r.Store).List(ctx, filter, l.after, cmp.Or(l.limit, math.MaxInt))
+	if missing != nil && len(found) == 0 {
+		return cli.BadID(missing)
 	}
 	lost, err := l.unregistered(ctx, r, filter)
-	if err != nil {
+	if err != nil && len(found) == 0 {
 		return err
+	}
+	if err != nil {
+		err = fmt.Errorf("timers in other streams, if there are any, are missing: %w", err)
 	}
 	if err := l.print(append(found, lost...), now); err != nil {
 		return err
@@ -112,7 +123,14 @@ func (l *timerListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ 
 	if next != "" {
 		l.sh.Hint("more with --after %s", next)
 	}
-	return nil
+	return errors.Join(missing, err)
+}
+
+func (l *timerListing) now(ctx context.Context, r *cli.Remote) (time.Time, error) {
+	if l.allTenants {
+		return store.AnyNow(ctx, r.Store)
+	}
+	return r.Store.NowOf(ctx, r.Tenant)
 }
 
 // filter builds the filter from the flags.

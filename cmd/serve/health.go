@@ -25,7 +25,8 @@ func NewHealthCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Ask whether a 'flunq serve' is ready to work",
 		Long: `Asks a running 'flunq serve' whether its services have started and its Redis answers
 and accepts writes (/readyz). The exit code is 0 if it is ready and 1 otherwise, with the
-reason, as container health checks expect.`,
+reason, as container health checks expect. With a Redis Cluster a process is ready even
+if only the tenants on some masters can work, and the answer says so.`,
 		Example: `  flunq health
   flunq health --http 10.0.0.7:8080`,
 		GroupID:           cli.GroupOperate,
@@ -41,10 +42,14 @@ reason, as container health checks expect.`,
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		if err := askReady(ctx, address); err != nil {
+		reason, err := askReady(ctx, address)
+		if err != nil {
 			return cli.Fail(cli.ExitFailed, err)
 		}
-		fmt.Fprintln(sh.Out, "ready")
+		if reason != "" {
+			reason = ", but " + cli.Printable(reason)
+		}
+		fmt.Fprintln(sh.Out, "ready"+reason)
 		return nil
 	}
 	return c
@@ -71,11 +76,12 @@ func healthAddress(sh *cli.Shell, flag string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// askReady returns an error that says why the process at an address is not ready.
-func askReady(ctx context.Context, address string) error {
+// askReady returns an error that says why the process at an address is not ready, or what limits one that
+// is, "" for nothing.
+func askReady(ctx context.Context, address string) (limit string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 	if err != nil {
-		return cli.Misusef("--http %q: want host:port", address)
+		return "", cli.Misusef("--http %q: want host:port", address)
 	}
 	// Requests to this machine must not go through the environment's proxy.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -87,16 +93,16 @@ func askReady(ctx context.Context, address string) error {
 		if dial, ok := errors.AsType[*net.OpError](err); ok {
 			err = dial.Err
 		}
-		return fmt.Errorf("nothing answers at %s: %w", address, err)
+		return "", fmt.Errorf("nothing answers at %s: %w", address, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode == http.StatusOK {
-		return nil
-	}
 	const most = 4 << 10
 	var body struct {
 		Reason string `json:"reason"`
 	}
 	_ = json.NewDecoder(io.LimitReader(response.Body, most)).Decode(&body) // otherwise the status explains it
-	return fmt.Errorf("not ready: %s", cli.Printable(cmp.Or(body.Reason, response.Status)))
+	if response.StatusCode == http.StatusOK {
+		return body.Reason, nil
+	}
+	return "", fmt.Errorf("not ready: %s", cli.Printable(cmp.Or(body.Reason, response.Status)))
 }

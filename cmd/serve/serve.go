@@ -409,8 +409,8 @@ func serve(ctx context.Context, s served) (err error) {
 	go closeHanging(ctx, s.rdb, ended)
 	err = s.run(ctx, e)
 	close(ended)
-	if ctx.Err() != nil && errors.Is(err, redis.ErrClosed) {
-		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes will claim the unfinished work")
+	if ctx.Err() != nil && (errors.Is(err, redis.ErrClosed) || errors.Is(err, store.ErrUnreachable)) {
+		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes will claim the unfinished work", "err", err)
 		err = nil
 	}
 	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)

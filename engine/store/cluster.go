@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,12 +54,14 @@ func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 		m.Err = errors.New("it has no slots")
 		byAddress[m.Address] = m
 	}
+	var running sync.WaitGroup
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
 		if m := byAddress[address]; m != nil {
-			m.Server, m.Err = serverOf(ctx, node)
+			running.Go(func() { m.Server, m.Err = serverOf(ctx, node) })
 		}
 		return nil
 	})
+	running.Wait()
 	c.Masters = slices.DeleteFunc(c.Masters, func(m Master) bool { return m.Slots == 0 })
 	return c, Failed("ask the masters", err)
 }

@@ -248,7 +248,10 @@ const writeProbe = "#!lua\nreturn 1"
 // RefusedWrites returns why Redis would refuse a write at the moment, "" if it would not. It writes
 // nothing. A Redis older than 7 does not say.
 func RefusedWrites(ctx context.Context, s *Store) (reason string, err error) {
-	err = s.rdb.Eval(ctx, writeProbe, []string{s.ClockKey()}).Err()
+	return refusedWrites(s.rdb.Eval(ctx, writeProbe, []string{s.ClockKey()}).Err())
+}
+
+func refusedWrites(err error) (reason string, _ error) {
 	if _, replied := errors.AsType[redis.Error](err); err != nil && !replied {
 		return "", Failed("ask whether it accepts writes", err)
 	}
@@ -263,12 +266,47 @@ func RefusedWrites(ctx context.Context, s *Store) (reason string, err error) {
 		return "too few replicas are connected (min-replicas-to-write)", nil
 	case redis.IsMasterDownError(err):
 		return "it is a replica that has lost its master", nil
+	case redis.IsClusterDownError(err):
+		return "the cluster is down (CLUSTERDOWN)", nil
 	case strings.HasPrefix(err.Error(), "MISCONF "):
 		return "it cannot save its data to disk (MISCONF)", nil
 	default:
 		return "", nil // an older version does not know such a first line
 	}
 }
+
+// WritableMasters counts the masters of a Redis Cluster, and those that answer before ctx ends and accept
+// writes.
+func WritableMasters(ctx context.Context, s *Store) (writable, all int, err error) {
+	accepted := make(chan bool, maxMasters)
+	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, _ string) error {
+		if all++; all <= maxMasters {
+			go func() {
+				reason, err := refusedWrites(master.Eval(ctx, writeProbe, nil).Err())
+				accepted <- reason == "" && err == nil
+			}()
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, 0, Failed("ask the masters", err)
+	}
+	all = min(all, maxMasters)
+	for range all {
+		select {
+		case yes := <-accepted:
+			if yes {
+				writable++
+			}
+		case <-ctx.Done():
+			return writable, all, nil
+		}
+	}
+	return writable, all, nil
+}
+
+// maxMasters is the maximum number of masters that are asked: more than any cluster has.
+const maxMasters = 1000
 
 // NoEviction says how to make Redis reject writes instead of evicting keys.
 const NoEviction = "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +

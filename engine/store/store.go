@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -80,9 +81,11 @@ type failure struct {
 func (f *failure) Error() string { return "redis: " + f.op + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Is reports a connection that failed or a cluster that is down as ErrUnreachable.
+// Is reports a connection that failed, a node that does not answer or a cluster that is down as
+// ErrUnreachable.
 func (f *failure) Is(target error) bool {
 	_, network := errors.AsType[*net.OpError](f.err)
+	network = network || errors.Is(f.err, os.ErrDeadlineExceeded)
 	return target == ErrUnreachable && (network || redis.IsClusterDownError(f.err))
 }
 
@@ -124,6 +127,15 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // NowOf returns the time of the Redis node that holds a tenant.
 func (s *Store) NowOf(ctx context.Context, tenant string) (time.Time, error) {
 	return s.timeAt(ctx, s.TenantKeys(tenant).Stream)
+}
+
+// AnyNow returns the time of a node that answers: on a cluster, of any master.
+func AnyNow(ctx context.Context, s *Store) (now time.Time, err error) {
+	err = wire.AnyMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis) (err error) {
+		now, err = master.Time(ctx).Result()
+		return err
+	})
+	return now.UTC(), Failed("read the time", err)
 }
 
 // ClockKey is a key on the node whose time Now returns.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,19 +72,35 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collect queries Redis. It omits unknown values.
+// collect queries Redis. It omits unknown values. The queries run concurrently, so that a node that does
+// not answer delays none of the others.
 func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error {
-	all := gauges{}
+	all := gauges{values: map[*prometheus.Desc]map[string]*gauge{}}
 	defer all.send(out)
-	sum := func(known, value float64) float64 { return known + value }
-	largest := func(known, value float64) float64 { return max(known, value) }
-	set := func(desc *prometheus.Desc, value float64, labels ...string) { all.add(desc, sum, value, labels) }
 	for i, b := range d.engine.Breakers().States() {
 		if i < maxCircuits {
-			all.add(d.breakers, largest, openness(b.State), []string{d.labels.of(b.Tenant), b.Host})
+			all.add(d.breakers, largest, openness(b.State), d.labels.of(b.Tenant), b.Host)
 		}
 	}
 	tenants := d.engine.Tenants()
+	queries := []func() error{
+		func() error { return d.timersOf(ctx, tenants, &all) },
+		func() error { return d.streamsOf(ctx, tenants, &all) },
+		func() error { return d.executionsOf(ctx, tenants, &all) },
+	}
+	if d.engine.Store.Clustered() {
+		queries = append(queries, func() error { return d.cluster(ctx, tenants, &all) })
+	}
+	errs := make([]error, len(queries))
+	var running sync.WaitGroup
+	for i, query := range queries {
+		running.Go(func() { errs[i] = query() })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+func (d *depth) timersOf(ctx context.Context, tenants []string, all *gauges) error {
 	indexes, err := inspect.New(d.engine.Store).Overdue(ctx, tenants, time.Second)
 	if err != nil {
 		return err
@@ -92,41 +109,59 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	for _, index := range indexes {
 		pending, overdue = pending+index.Count, overdue+index.Overdue
 	}
-	set(d.timers, float64(pending))
-	set(d.overdue, float64(overdue))
+	all.add(d.timers, sum, float64(pending))
+	all.add(d.overdue, sum, float64(overdue))
+	return nil
+}
+
+func (d *depth) streamsOf(ctx context.Context, tenants []string, all *gauges) error {
 	streams, err := inspect.New(d.engine.Store).Streams(ctx, tenants)
 	for _, s := range streams {
 		tenant := d.labels.of(s.Tenant)
-		set(d.length, float64(s.Length), tenant)
-		set(d.dead, float64(s.Dead), tenant)
+		all.add(d.length, sum, float64(s.Length), tenant)
+		all.add(d.dead, sum, float64(s.Dead), tenant)
 		for _, g := range s.Groups {
-			set(d.lag, float64(g.Lag), tenant, g.Name)
-			set(d.pending, float64(g.Pending), tenant, g.Name)
+			all.add(d.lag, sum, float64(g.Lag), tenant, g.Name)
+			all.add(d.pending, sum, float64(g.Pending), tenant, g.Name)
 			if strings.HasPrefix(g.Name, store.BridgePrefix) {
-				set(d.bridge, float64(max(g.Lag, 0)+g.Pending), tenant)
+				all.add(d.bridge, sum, float64(max(g.Lag, 0)+g.Pending), tenant)
 			}
-			all.add(d.oldest, largest, g.Oldest.Idle.Seconds(), []string{tenant, g.Name})
+			all.add(d.oldest, largest, g.Oldest.Idle.Seconds(), tenant, g.Name)
 		}
-	}
-	for _, tenant := range tenants {
-		counts, wrong := d.engine.Store.Counts(ctx, tenant)
-		if wrong != nil {
-			return errors.Join(err, wrong)
-		}
-		tenant = d.labels.of(tenant)
-		set(d.executions, float64(counts.Open), tenant, "open")
-		set(d.executions, float64(counts.Completed), tenant, "completed")
-		set(d.executions, float64(counts.Faulted), tenant, "faulted")
-		set(d.executions, float64(counts.Cancelled), tenant, "cancelled")
-	}
-	if d.engine.Store.Clustered() {
-		err = errors.Join(err, d.cluster(ctx, tenants, set))
 	}
 	return err
 }
 
+// countedAtOnce is the number of tenants whose executions are counted concurrently.
+const countedAtOnce = 16
+
+func (d *depth) executionsOf(ctx context.Context, tenants []string, all *gauges) error {
+	errs := make([]error, len(tenants))
+	var running sync.WaitGroup
+	free := make(chan struct{}, countedAtOnce)
+	for i, tenant := range tenants {
+		label := d.labels.of(tenant)
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			counts, err := d.engine.Store.Counts(ctx, tenant)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			all.add(d.executions, sum, float64(counts.Open), label, "open")
+			all.add(d.executions, sum, float64(counts.Completed), label, "completed")
+			all.add(d.executions, sum, float64(counts.Faulted), label, "faulted")
+			all.add(d.executions, sum, float64(counts.Cancelled), label, "cancelled")
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
 // cluster sets what is known of each master.
-func (d *depth) cluster(ctx context.Context, tenants []string, set func(desc *prometheus.Desc, value float64, labels ...string)) error {
+func (d *depth) cluster(ctx context.Context, tenants []string, all *gauges) error {
+	set := func(desc *prometheus.Desc, value float64, labels ...string) { all.add(desc, sum, value, labels...) }
 	c, err := d.engine.Store.Cluster(ctx)
 	if err != nil {
 		return err
@@ -160,32 +195,40 @@ func (d *depth) cluster(ctx context.Context, tenants []string, set func(desc *pr
 // maxCircuits is the maximum number of circuit breakers with metrics.
 const maxCircuits = 1000
 
-// gauges holds values by description and labels.
-type gauges map[*prometheus.Desc]map[string]*gauge
+// gauges holds values by description and labels. It is safe for concurrent use.
+type gauges struct {
+	mu     sync.Mutex
+	values map[*prometheus.Desc]map[string]*gauge
+}
 
 type gauge struct {
 	labels []string
 	value  float64
 }
 
-// add adds a value unless it is negative, which means unknown. together combines the values of
-// tenants that share a label.
-func (g gauges) add(desc *prometheus.Desc, together func(known, value float64) float64, value float64, labels []string) {
+// These combine the values of tenants that share a label.
+func sum(known, value float64) float64     { return known + value }
+func largest(known, value float64) float64 { return max(known, value) }
+
+// add adds a value unless it is negative, which means unknown.
+func (g *gauges) add(desc *prometheus.Desc, together func(known, value float64) float64, value float64, labels ...string) {
 	if value < 0 {
 		return
 	}
-	if g[desc] == nil {
-		g[desc] = map[string]*gauge{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.values[desc] == nil {
+		g.values[desc] = map[string]*gauge{}
 	}
 	key := strings.Join(labels, "\x00")
-	if known := g[desc][key]; known != nil {
+	if known := g.values[desc][key]; known != nil {
 		value = together(known.value, value)
 	}
-	g[desc][key] = &gauge{labels, value}
+	g.values[desc][key] = &gauge{labels, value}
 }
 
-func (g gauges) send(out chan<- prometheus.Metric) {
-	for desc, all := range g {
+func (g *gauges) send(out chan<- prometheus.Metric) {
+	for desc, all := range g.values {
 		for _, one := range all {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, one.value, one.labels...)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -17,7 +18,8 @@ import (
 
 // Handler returns a handler for /health and /api/health/worker (the services' health),
 // /healthz (liveness), /readyz (readiness: Redis answers and accepts writes, and the services have started) and
-// /metrics.
+// /metrics. In a Redis Cluster the master of the keys that all tenants share makes a process ready, and the
+// answer says if others are missing.
 func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -59,7 +61,39 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": "the services have not started"})
 		return
 	}
-	answer(w, http.StatusOK, map[string]string{"status": "ready"})
+	body := map[string]string{"status": "ready"}
+	if reason := missingMasters(ctx, e); reason != "" {
+		body["reason"] = reason
+	}
+	answer(w, http.StatusOK, body)
+}
+
+// missingMasters returns which masters of a Redis Cluster cannot be used, "" if all can. It returns when
+// ctx ends.
+func missingMasters(ctx context.Context, e *engine.Engine) (reason string) {
+	if !e.Store.Clustered() {
+		return ""
+	}
+	counted := make(chan string, 1)
+	go func() {
+		asking, cancel := context.WithTimeout(ctx, patience/2)
+		defer cancel()
+		writable, all, err := store.WritableMasters(asking, e.Store)
+		switch {
+		case err != nil:
+			counted <- public(err)
+		case writable < all:
+			counted <- fmt.Sprintf("only %d of %d masters of the Redis Cluster answer and accept writes: the tenants of the others wait", writable, all)
+		default:
+			counted <- ""
+		}
+	}()
+	select {
+	case reason = <-counted:
+		return reason
+	case <-ctx.Done():
+		return "not every master of the Redis Cluster answers: the tenants of the others wait"
+	}
 }
 
 // readOnly returns why Redis refuses writes, "" if it does not.

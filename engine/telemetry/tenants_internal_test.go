@@ -24,17 +24,16 @@ func TestTenantLabels(t *testing.T) {
 func TestGaugesShareLabels(t *testing.T) {
 	t.Parallel()
 	desc := prometheus.NewDesc("n", "", []string{"tenant"}, nil)
-	g := gauges{}
-	sum := func(known, value float64) float64 { return known + value }
+	g := gauges{values: map[*prometheus.Desc]map[string]*gauge{}}
 	for _, value := range []float64{2, -1, 3} {
-		g.add(desc, sum, value, []string{otherTenants})
+		g.add(desc, sum, value, otherTenants)
 	}
 	out := make(chan prometheus.Metric, 2)
 	g.send(out)
 	if len(out) != 1 {
 		t.Fatalf("%d metrics, want 1", len(out))
 	}
-	if got := g[desc][otherTenants].value; got != 5 {
+	if got := g.values[desc][otherTenants].value; got != 5 {
 		t.Errorf("the value is %v, want 5", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -95,7 +96,8 @@ func (f Filter) rulesOut(member string) bool {
 }
 
 // List returns up to limit timers after the one with the id after ("" begins with the first), in the
-// order in which they fire. next is the value of after for the next page, "" at the end.
+// order in which they fire. next is the value of after for the next page, "" at the end. With the timers
+// of all tenants of a cluster, it may return some and an error that says which are missing.
 func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
 	if f.Tenant == "" && ts.keys.Clustered() {
 		return ts.listAll(ctx, f, after, limit)
@@ -143,27 +145,52 @@ func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int)
 		return nil, "", err
 	}
 	limit = max(limit, 1)
-	for _, tenant := range tenants {
-		now, err := ts.store.NowOf(ctx, tenant)
-		if err != nil {
-			return nil, "", err
-		}
-		from := *begin
-		f.Tenant = tenant
-		found, err := ts.listFrom(ctx, f, &from, limit, now)
-		if err != nil {
-			return nil, "", err
-		}
-		all = append(all, found...)
+	found, errs := make([][]Pending, len(tenants)), make([]error, len(tenants))
+	var running sync.WaitGroup
+	free := make(chan struct{}, listedAtOnce)
+	for i, tenant := range tenants {
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			from, one := *begin, f
+			one.Tenant = tenant
+			now, err := ts.store.NowOf(ctx, tenant)
+			if err == nil {
+				found[i], err = ts.listFrom(ctx, one, &from, limit, now)
+			}
+			errs[i] = err
+		})
 	}
-	slices.SortFunc(all, func(a, b Pending) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Member, b.Member))
-	})
+	running.Wait()
+	all, err = slices.Concat(found...), missing(tenants, errs)
+	slices.SortFunc(all, compareDue)
 	if len(all) <= limit {
-		return all, "", nil
+		return all, "", err
 	}
-	return all[:limit], all[limit-1].ID, nil
+	return all[:limit], all[limit-1].ID, err
 }
+
+// missing returns an error about the tenants whose timers could not be read, nil if there are none.
+func missing(tenants []string, errs []error) (err error) {
+	const most = 5
+	var names []string
+	for i, wrong := range errs {
+		if wrong != nil {
+			names, err = append(names, tenants[i]), cmp.Or(err, wrong)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return fmt.Errorf("the timers of these tenants are missing: %s%s: %w", strings.Join(names[:min(most, len(names))], ", "), more, err)
+}
+
+// listedAtOnce is the number of tenants of a cluster whose timers are read concurrently.
+const listedAtOnce = 16
 
 // checkTimerIndex returns an error if it is unknown which set of timers to read.
 func (ts Timers) checkTimerIndex(tenant string) error {
