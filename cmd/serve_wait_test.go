@@ -75,6 +75,6 @@ func serving(ctx context.Context, t *testing.T, args ...string) (address string,
 
 // drain reads the rest of a log.
 func drain(lines *bufio.Scanner) {
-	for lines.Scan() { //nolint:revive // it only reads
+	for lines.Scan() {
 	}
 }
