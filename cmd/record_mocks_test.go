@@ -156,8 +156,8 @@ do:
 do:
   - get: {call: http, with: {method: get, endpoint: "`+server.URL+`/binary"}}
 `)
-	_, stderr, code := flunq(t, nil, "run", doc, "--record-mocks", mocks)
-	if code != 1 || !strings.Contains(stderr, "bodies are left out: GET "+server.URL+"/binary") {
-		t.Errorf("binary: code %d: %s", code, stderr)
+	stdout, stderr, code := flunq(t, nil, "run", doc, "--record-mocks", mocks)
+	if code != 1 || stdout == "" || !strings.Contains(stderr, "bodies are left out: GET "+server.URL+"/binary") {
+		t.Errorf("binary: code %d: %q %s", code, stdout, stderr)
 	}
 }

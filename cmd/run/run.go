@@ -183,10 +183,15 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 		return err
 	}
 	line.end(result, time.Since(began))
-	if err := r.writeMocks(); err != nil {
+	unwritten := r.writeMocks()
+	if unwritten != nil { // the result is printed all the same
+		r.Sh.Report(unwritten)
+		unwritten = cli.Reported(cli.ExitCode(unwritten))
+	}
+	if err := r.finish(result); err != nil {
 		return err
 	}
-	return r.finish(result)
+	return unwritten
 }
 
 // simulateOrRun runs the workflow in the simulator, or on a real Redis.
