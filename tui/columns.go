@@ -91,12 +91,8 @@ func eventColumns() []column {
 
 // naturally returns the column by which the source sorts a table, and whether it is descending.
 func (t Table) naturally() (number int, back bool) {
-	return titled(t, [...]string{"AGE", "DUE", "AGE", "TIME"}[t]), t == Events
-}
-
-// titled returns the number of a column.
-func titled(t Table, title string) int {
-	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == title })
+	title := [...]string{"AGE", "DUE", "AGE", "TIME"}[t]
+	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == title }), t == Events
 }
 
 // text describes what an execution is doing, what it waits for, or why it failed.

@@ -227,14 +227,6 @@ func (s *executionScreen) filtered() interface{ narrow(typed string) } {
 	return s.tree
 }
 
-func (s *executionScreen) beginTyping() {
-	s.typed.on, s.typed.before = true, s.tree.window.typed
-	if s.inPane && s.pane == historyPane {
-		s.typed.before = s.history.typed
-	}
-	s.typed.Set(s.typed.before)
-}
-
 // typeKey edits the filter, which applies immediately.
 func (s *executionScreen) typeKey(k string) tea.Cmd {
 	switch k {

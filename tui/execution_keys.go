@@ -126,7 +126,11 @@ func (s *executionScreen) viewKey(k string) (cmd tea.Cmd, handled bool) {
 	case "{":
 		s.foldAll(noneOpen)
 	case "/":
-		s.beginTyping()
+		s.typed.on, s.typed.before = true, s.tree.window.typed
+		if s.inPane && s.pane == historyPane {
+			s.typed.before = s.history.typed
+		}
+		s.typed.Set(s.typed.before)
 	default:
 		return nil, s.foldKey(k)
 	}

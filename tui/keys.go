@@ -171,32 +171,19 @@ func (m *model) click(x, y int) tea.Cmd {
 	}
 	switch {
 	case m.dialog != nil:
-		return m.clickDialog(x, y)
+		if d, ok := m.dialog.(clickable); ok && d.keyAt(x, y) != "" {
+			return m.dialogKey(d.keyAt(x, y))
+		}
 	case y == 0:
-		return m.clickTab(x)
+		for i, tab := range m.tabs {
+			if x >= tab.from && x < tab.to {
+				return m.openPlace(i)
+			}
+		}
 	case m.body(canvas.Area{W: m.width, H: m.height}).Holds(x, y):
 		return m.settle(m.shown().click(x, y, double))
 	case m.overview.Clock.Moves && y == m.height-2:
 		return m.scrubTo(x)
-	}
-	return nil
-}
-
-// clickDialog passes a dialog the key of a position.
-func (m *model) clickDialog(x, y int) tea.Cmd {
-	if d, ok := m.dialog.(clickable); ok {
-		if k := d.keyAt(x, y); k != "" {
-			return m.dialogKey(k)
-		}
-	}
-	return nil
-}
-
-func (m *model) clickTab(x int) tea.Cmd {
-	for i, tab := range m.tabs {
-		if x >= tab.from && x < tab.to {
-			return m.openPlace(i)
-		}
 	}
 	return nil
 }

@@ -72,11 +72,6 @@ func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
 // plays reports whether a recording is playing. A clock that can only advance runs at real speed.
 func (c Clock) plays() bool { return c.Seeks && !c.Paused }
 
-// speeds returns the speeds that + and - select.
-func speeds() []float64 {
-	return []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 60, 600, 3600, 86400}
-}
-
 // timeKey handles the keys of the time bar, if there is one.
 func (m *model) timeKey(k string) (tea.Cmd, bool) {
 	clock := m.overview.Clock
@@ -121,8 +116,8 @@ func (m *model) moveOf(k string) (Move, bool) {
 
 // speed returns the next speed, up or down.
 func (m *model) speed(step int) float64 {
-	now, all := m.overview.Clock.Speed, speeds()
-	now = cmp.Or(now, 1)
+	now := cmp.Or(m.overview.Clock.Speed, 1)
+	all := []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 60, 600, 3600, 86400}
 	for _, s := range all {
 		if step > 0 && s > now {
 			return s

@@ -285,8 +285,8 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	t.asked, t.loaded, t.problem, t.readAt = false, true, "", at
 	switch {
 	case r.query.Back && r.fresh:
-		t.finish(p)
-		t.cost = r.took
+		t.rows, t.scanned, t.next, t.goOn = t.above(p), p.Scanned, "", ""
+		t.past, t.after, t.ended, t.cost = 0, 0, t.first != "", r.took
 	case r.query.Back:
 		t.prepend(p)
 		t.cost += r.took
@@ -331,12 +331,6 @@ func (t *table) put(rows []Row) {
 	if at := slices.IndexFunc(t.rows, func(r Row) bool { return r.ID == kept }); at >= 0 {
 		t.Cursor, t.Offset = at, at-line
 	}
-}
-
-// finish moves the window to the end of the list.
-func (t *table) finish(p Page) {
-	t.rows, t.scanned, t.next, t.goOn = t.above(p), p.Scanned, "", ""
-	t.past, t.after, t.ended = 0, 0, t.first != ""
 }
 
 // prepend adds rows before the window, and drops rows at its end if there are too many.

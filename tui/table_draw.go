@@ -49,9 +49,12 @@ func (t *table) layout(avail int, now time.Time) (columns []column, widths []int
 	if len(t.widths) != len(all) {
 		t.widths = make([]int, len(all))
 	}
-	t.measure(all, now)
 	left := avail - t.gutter()
 	for i, c := range all {
+		t.widths[i] = max(t.widths[i], len(c.title)+1)
+		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
+			t.widths[i] = max(t.widths[i], min(c.most, canvas.Width(c.text(t.rows[at], now))))
+		}
 		w := t.widths[i]
 		if avail < c.needs {
 			w = 0
@@ -63,15 +66,6 @@ func (t *table) layout(avail int, now time.Time) (columns []column, widths []int
 	}
 	shrink(columns, widths, left+2)
 	return columns, widths
-}
-
-func (t *table) measure(all []column, now time.Time) {
-	for i, c := range all {
-		t.widths[i] = max(t.widths[i], len(c.title)+1)
-		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
-			t.widths[i] = max(t.widths[i], min(c.most, canvas.Width(c.text(t.rows[at], now))))
-		}
-	}
 }
 
 // shrink narrows the widest of the growing columns until all columns fit.

@@ -72,10 +72,10 @@ func (t *runTree) read(d *Document) {
 	if d == nil || t.tasks.of == d {
 		return
 	}
-	same := t.tasks.sameAs(d)
+	old := t.tasks.of
 	t.tasks.of = d
-	if same {
-		return
+	if old != nil && old.Text == d.Text && len(old.Tasks) == len(d.Tasks) {
+		return // it was only read again
 	}
 	t.tasks = newTaskList(d)
 	t.reset()
@@ -131,11 +131,6 @@ func newTaskList(d *Document) taskList {
 		l.byRef[t.Ref] = int32(i)
 	}
 	return l
-}
-
-// sameAs reports whether a reloaded document has the same tasks.
-func (l *taskList) sameAs(d *Document) bool {
-	return l.of != nil && l.of.Text == d.Text && len(l.of.Tasks) == len(d.Tasks)
 }
 
 // at returns a task; that of the workflow has no name.

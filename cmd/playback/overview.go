@@ -31,16 +31,11 @@ func (pb *Playback) Overview(context.Context) (tui.Overview, error) {
 	for _, t := range pb.open.pending()[:min(len(pb.open.timers), fewDue)] {
 		o.Due = append(o.Due, pb.timerRow(t))
 	}
-	o.Notes = append(p.skipNote(now), pb.endNotes()...)
-	return o, nil
-}
-
-// endNotes returns the notes about the end, once it is known.
-func (pb *Playback) endNotes() []string {
-	if !pb.over {
-		return nil
+	o.Notes = p.skipNote(now)
+	if pb.over { // how it ended is known
+		o.Notes = append(o.Notes, pb.notes...)
 	}
-	return pb.notes
+	return o, nil
 }
 
 func (pb *Playback) counts() tui.Counts {

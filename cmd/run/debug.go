@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -257,21 +256,17 @@ func (d *debugger) value(scope *expr.Scope, source string) (string, error) {
 func (d *debugger) read() (string, bool) {
 	if d.lines == nil {
 		d.lines = make(chan string)
-		go readLines(d.sh.In, d.lines)
+		go func() {
+			defer close(d.lines)
+			for scanner := bufio.NewScanner(d.sh.In); scanner.Scan(); {
+				d.lines <- scanner.Text()
+			}
+		}()
 	}
 	select {
 	case <-d.ctx.Done():
 		return "", false
 	case line, ok := <-d.lines:
 		return line, ok
-	}
-}
-
-// readLines sends the lines of an input, and closes the channel at the end.
-func readLines(in io.Reader, to chan<- string) {
-	defer close(to)
-	scanner := bufio.NewScanner(in)
-	for scanner.Scan() {
-		to <- scanner.Text()
 	}
 }

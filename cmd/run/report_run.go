@@ -19,15 +19,6 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// openReport opens the report of --report, if it is given.
-func (r *Runner) openReport() (ReportFile, error) {
-	page, err := OpenReport(r.Sh, r.report)
-	if err == nil && r.report != "" {
-		r.reported = report.NewRecording("")
-	}
-	return page, err
-}
-
 // writeReport writes the report, however the run ended.
 func (r *Runner) writeReport(page ReportFile, cfg sim.Config) error {
 	if r.reported == nil || r.reported.Empty() {

@@ -164,9 +164,12 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	page, err := r.openReport()
+	page, err := OpenReport(r.Sh, r.report)
 	if err != nil {
 		return err
+	}
+	if r.report != "" {
+		r.reported = report.NewRecording("")
 	}
 	line := NewTimeline(r.Sh, cfg.Start)
 	line.Add(cfg.Definition, cfg.With)

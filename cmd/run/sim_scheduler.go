@@ -20,11 +20,6 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// schedulerFlags are the flags of flunq sim that --scheduler and --bridge allow.
-func schedulerFlags() []string {
-	return []string{"scheduler", "bridge", "seeds", "singles", "duration", "parallel", "plan", "fail-fast", "output"}
-}
-
 // part returns what is searched instead of a workflow: scheduler or bridge.
 func (s *searcher) part() string {
 	if s.bridge {
@@ -35,9 +30,10 @@ func (s *searcher) part() string {
 
 // runScheduler searches for runs in which the distributed scheduler, or the bridge, breaks a promise.
 func (s *searcher) runScheduler(c *cobra.Command) error {
+	allowed := []string{"scheduler", "bridge", "seeds", "singles", "duration", "parallel", "plan", "fail-fast", "output"}
 	var wrong []string
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "help" && !slices.Contains(schedulerFlags(), f.Name) && c.InheritedFlags().Lookup(f.Name) == nil {
+		if f.Name != "help" && !slices.Contains(allowed, f.Name) && c.InheritedFlags().Lookup(f.Name) == nil {
 			wrong = append(wrong, "--"+f.Name)
 		}
 	})
