@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -93,53 +92,15 @@ func (sim *simulation) added(key string, fields []string) {
 	}
 }
 
-// pooledClient is a go-redis client that simulations use one after another. A client that has
-// opened a connection is closed instead of reused, so it keeps nothing from an ended simulation;
-// with the simulator's own Redis, hardly any client opens one.
-type pooledClient struct {
-	simulation *simulation
-	client     wire.Redis
-	dialed     bool
-}
-
-//nolint:gochecknoglobals // a pool of idle clients
-var clientPool sync.Pool
-
-// connect gives the simulation a client.
+// connect gives the simulation a client. The simulator's own Redis answers it without a connection,
+// which is faster.
 func (sim *simulation) connect() {
-	l, ok := clientPool.Get().(*pooledClient)
-	if !ok {
-		l = &pooledClient{}
-		l.client = wire.Passive(l.dial)
-		l.client.AddHook(memory.Hook{
-			Send: func(ctx context.Context, cmds []redis.Cmder, perform func() error) error {
-				return l.simulation.send(ctx, cmds, perform)
-			},
-			Before: func(cmd redis.Cmder) error { return l.simulation.await(cmd) },
-			// The simulator's own Redis answers without a connection, which is faster.
-			Answer: func(cmd redis.Cmder) bool {
-				own := l.simulation.memory
-				return own != nil && own.Answer(cmd)
-			},
-		})
-	}
-	l.simulation, sim.pool, sim.client = sim, l, l.client
-}
-
-func (p *pooledClient) dial() net.Conn {
-	p.dialed = true
-	return resp.NewConn(p.simulation.redis.Execute)
-}
-
-// disconnect returns the client to the pool, or closes it if it has connections.
-func (p *pooledClient) disconnect() {
-	p.simulation = nil
-	if p.dialed {
-		// A Redis in this process needs no clean shutdown, so the error does not matter.
-		_ = p.client.Close()
-		return
-	}
-	clientPool.Put(p)
+	sim.client = wire.Passive(func() net.Conn { return resp.NewConn(sim.redis.Execute) })
+	sim.client.AddHook(memory.Hook{
+		Send:   sim.send,
+		Before: sim.await,
+		Answer: func(cmd redis.Cmder) bool { return sim.memory != nil && sim.memory.Answer(cmd) },
+	})
 }
 
 // send executes what a service, or the simulation itself, sends to Redis. Before that, it lets

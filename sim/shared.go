@@ -29,7 +29,6 @@ type shared struct {
 	cfg     Config
 	redis   inProcess
 	memory  *memory.Server // redis, if it is the simulator's own; nil otherwise
-	pool    *pooledClient
 	client  wire.Redis     // the client of pool
 	engine  *engine.Engine // of the first process, whose store and definition cache the simulation uses
 	clock   clock

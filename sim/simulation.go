@@ -100,7 +100,7 @@ func (sim *simulation) close() {
 		s.stop()
 	}
 	sim.calls.stop()
-	sim.pool.disconnect()
+	_ = sim.client.Close() // a Redis in this process needs no clean shutdown
 	sim.redis.Close()
 }
 
