@@ -228,7 +228,7 @@ func (s *executionScreen) filtered() interface{ narrow(typed string) } {
 }
 
 // typeKey edits the filter, which applies immediately.
-func (s *executionScreen) typeKey(k string) tea.Cmd {
+func (s *executionScreen) typeKey(k string) {
 	switch k {
 	case "enter":
 		s.typed.on = false
@@ -239,5 +239,4 @@ func (s *executionScreen) typeKey(k string) tea.Cmd {
 		s.typed.Key(k)
 	}
 	s.filtered().narrow(s.typed.Text())
-	return nil
 }

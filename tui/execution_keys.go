@@ -19,7 +19,8 @@ type scroller interface {
 // key handles a key.
 func (s *executionScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	if s.typed.on {
-		return s.typeKey(k), true
+		s.typeKey(k)
+		return nil, true
 	}
 	if on, list := s.scrolled(); canvas.ScrollKey(k, on, max(1, list.Height-1)) {
 		return s.chose(), true

@@ -75,19 +75,16 @@ func (s *listScreen) next() tea.Cmd {
 		return nil
 	}
 	if r := s.table.want(); r != nil {
-		return s.send(r)
+		return s.readPage(r)
 	}
 	if s.table.loaded && (s.outdated || s.table.stale(s.now) || s.playing && s.now.Sub(s.table.readAt) >= rereadGoing) {
 		s.outdated = false
-		return s.send(s.table.refresh())
+		return s.readPage(s.table.refresh())
 	}
 	return nil
 }
 
-func (s *listScreen) send(r *request) tea.Cmd {
-	if r == nil {
-		return nil
-	}
+func (s *listScreen) readPage(r *request) tea.Cmd {
 	s.inFlight = true
 	source, clock, table := s.source, s.clock, s.table
 	return ask(func(ctx context.Context) tea.Msg {
@@ -102,7 +99,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case pageRead:
 		if msg.table == s.table {
-			return s.read(msg)
+			return s.takePage(msg)
 		}
 	case activitiesRead:
 		if msg.of == s {
@@ -124,8 +121,8 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// read adds a page.
-func (s *listScreen) read(r pageRead) tea.Cmd {
+// takePage adds a page.
+func (s *listScreen) takePage(r pageRead) tea.Cmd {
 	s.inFlight = false
 	if r.err != nil {
 		s.table.fail(r.request, problemOf(r.err))

@@ -417,7 +417,7 @@ func (w wantOpen) carryOut(m *model) tea.Cmd    { return m.open(w.id) }
 func (w wantCopy) carryOut(m *model) tea.Cmd    { return m.copy(w) }
 func (w wantCommand) carryOut(m *model) tea.Cmd { return m.run(w.line) }
 
-func (w wantNotice) carryOut(m *model) tea.Cmd {
+func (w wantNotice) carryOut(m *model) tea.Cmd { //nolint:unparam // others return commands
 	m.notify(w.text, w.bad)
 	return nil
 }

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
-	tea "github.com/charmbracelet/bubbletea"
 )
 
 // timeMoves tracks moves of time: one at a time, followed by the last one that was requested

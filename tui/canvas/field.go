@@ -8,7 +8,7 @@ import (
 // Field is a text input of one line.
 type Field struct {
 	runes []rune
-	At    int
+	At    int // characters before the cursor
 }
 
 // Text returns what was typed.

@@ -43,7 +43,12 @@ func At[T any](items []T, cursor int) (item T) {
 }
 
 // List is the cursor in a list of lines, of which some are visible.
-type List struct{ Cursor, Offset, Height, Length int }
+type List struct {
+	Cursor int // the line of the cursor, 0 if there is none
+	Offset int // the first visible line
+	Height int // number of visible lines
+	Length int // number of lines
+}
 
 // Fit sets the number of lines. It keeps the cursor on one of them, and that line visible.
 func (p *List) Fit(length int) {
