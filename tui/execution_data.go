@@ -186,6 +186,8 @@ func (s *executionScreen) lacking() string {
 	switch {
 	case at.run < 0:
 		return "it has not run"
+	case at.requested == 0:
+		return "it has not begun"
 	case at.before:
 		return "its input is not in the history"
 	default:
@@ -211,7 +213,7 @@ func (s *executionScreen) dataTitle() string {
 		name = s.tree.nameOf(&s.tree.runs[at])
 	}
 	switch {
-	case d.at.run < 0:
+	case d.at.run < 0 || d.at.requested == 0:
 	case d.at.before && !d.before:
 		name += " has not ended; before it"
 	case d.at.before:

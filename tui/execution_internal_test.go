@@ -106,6 +106,18 @@ func TestExecutionData(t *testing.T) {
 	}
 }
 
+// At a moment before its first event, an execution has neither input nor output.
+func TestExecutionDataBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	source := sold()
+	source.x.Version, source.x.State, source.events = 0, Pending, nil
+	s := newExecutionScreen(source, "order-7").(*executionScreen)
+	shoot(t, s, 80, 30, noon)
+	if got, want := s.dataTitle(), "the workflow: it has not begun"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // Keys request actions and other executions from the model.
 func TestExecutionKeys(t *testing.T) {
 	t.Parallel()

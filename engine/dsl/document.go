@@ -80,7 +80,7 @@ func (p *document) parse(n *yaml.Node) {
 	p.def.Timeout = p.faults.timeout(n.Get("timeout"), workflowOutput())
 	p.def.Output = p.dataFlow.output(n.Get("output"), "output", workflowOutput(), p.noteUnsupported("/output"))
 	if m := n.Get("schedule"); m != nil {
-		p.cannotRun(n.KeyPos("schedule"), "schedule", instead("schedule"))
+		p.cannotStart(n.KeyPos("schedule"), "schedule", instead("schedule"))
 		p.def.Schedule = expr.Literal(m.Data)
 		p.events.schedule(m)
 	}

@@ -40,7 +40,7 @@ func (p *document) use(n *yaml.Node) {
 	p.functions(n.Get("functions"))
 	p.extensions(n.Get("extensions"))
 	if p.def.Extensions {
-		p.cannotRun(n.KeyPos("extensions"), "use.extensions", instead("use.extensions"))
+		p.cannotStart(n.KeyPos("extensions"), "use.extensions", instead("use.extensions"))
 	}
 }
 

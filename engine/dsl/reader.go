@@ -351,10 +351,19 @@ func (p *reader) guessKey(word string, free, allowed []string) string {
 	return "allowed keys: " + strings.Join(shortened(allowed), ", ")
 }
 
-// cannotRun warns about a construct that this version cannot run.
+// cannotRun warns about a construct of a task that this version cannot run.
 func (p *reader) cannotRun(at yaml.Pos, construct, instead string) {
+	p.warnUnrunnable(at, construct, instead, "gets there")
+}
+
+// cannotStart warns about a construct of the document itself that this version cannot run.
+func (p *reader) cannotStart(at yaml.Pos, construct, instead string) {
+	p.warnUnrunnable(at, construct, instead, "starts")
+}
+
+func (p *reader) warnUnrunnable(at yaml.Pos, construct, instead, when string) {
 	before := len(p.Warnings)
-	p.Warn(ruleUnsupported, at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
+	p.Warn(ruleUnsupported, at, instead, "this version of flunq cannot run %s: the workflow faults when it %s", strconv.Quote(construct), when)
 	for _, w := range p.Warnings[before:] {
 		p.unrunnable = append(p.unrunnable, yaml.Warning(w))
 	}

@@ -37,7 +37,7 @@ func (d Difference) Sent() string {
 	if d.Expect != "requests" {
 		return ""
 	}
-	return d.texts(' ')
+	return strings.TrimPrefix(strings.ReplaceAll("\n"+d.texts(' '), "\nsent: ", "\n"), "\n")
 }
 
 // texts joins the lines with a mark; of tasks, also those that are both expected and actual.

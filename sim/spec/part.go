@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -165,7 +166,7 @@ func (c *comparison) compareList(path string, p *part, got any) {
 		return
 	}
 	if len(list) != len(p.items) {
-		why := fmt.Sprintf("%d items, want %d", len(list), len(p.items))
+		why := fmt.Sprintf("%s, want %d", history.Count(len(list), "item"), len(p.items))
 		c.add(mismatch{path: path, part: p, value: got, why: why})
 		return
 	}
