@@ -114,7 +114,7 @@ func (x *executionReplay) openTask(n *decide.Node) OpenTask {
 	if x.doc.changed() {
 		out.At = placeOf(x.doc.now, "", n.Run.Ref)
 	} else {
-		out.At = placeOf(x.doc.now, x.replay.Name, n.Run.Ref)
+		out.At = placeOf(x.doc.now, x.Name, n.Run.Ref)
 	}
 	if len(n.Vars) > 0 {
 		out.Variables = map[string]json.RawMessage{}
