@@ -200,18 +200,18 @@ func (r *Runner) readStart(cfg *sim.Config) error {
 
 // recorded runs the simulation and writes its recording to --record and to the report.
 func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	switch {
-	case r.record == "":
-		return recording.Record(ctx, cfg, r.reported)
-	case r.reported == nil:
+	if r.reported == nil {
 		return recordTo(ctx, r.record, cfg)
-	default:
-		return recordTo(ctx, r.record, cfg, r.reported)
 	}
+	return recordTo(ctx, r.record, cfg, r.reported)
 }
 
-// recordTo runs a simulation and writes its recording to a file and to further writers.
+// recordTo runs a simulation and writes its recording to a file, unless the name is empty, and to
+// further writers.
 func recordTo(ctx context.Context, file string, cfg sim.Config, further ...io.Writer) (*sim.Result, error) {
+	if file == "" {
+		return recording.Record(ctx, cfg, io.MultiWriter(further...))
+	}
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file, err))

@@ -23,7 +23,7 @@ func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	page := &report.Report{Verb: "sim", Command: found[0].redact(s.whole)}
+	page := &report.Report{Verb: "sim", Command: found[0].redact(s.commandLine)}
 	for _, got := range found {
 		s.addFacts(page, got, len(found) > 1)
 		for i, f := range got.Findings {

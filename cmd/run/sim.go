@@ -128,10 +128,10 @@ type searcher struct {
 	failFast, allowRaces, allowWaiting      bool
 	scheduler, bridge                       bool
 
-	commandLine string // without a plan, which repeat appends
+	repeatLine string // the command line without a plan, which repeat appends
 
-	report, whole string // whole: the complete command line
-	page          ReportFile
+	report, commandLine string // the command line, for the report
+	page                ReportFile
 }
 
 // simulationFlags adds the flags that it shares with flunq run.
@@ -166,7 +166,7 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 		return s.simulation.list()
 	}
 	ctx := c.Context()
-	s.commandLine, s.whole = repeatCommand(c, args), CommandOf(c, args)
+	s.repeatLine, s.commandLine = repeatCommand(c, args), CommandOf(c, args)
 	base, err := s.base(ctx, args)
 	if err != nil {
 		return err

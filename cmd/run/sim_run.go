@@ -144,13 +144,13 @@ func (s *searcher) keep(ctx context.Context, got *searched) error {
 // repeat returns the command that repeats a finding.
 func (s *searcher) repeat(got *searched, f *search.Finding) string {
 	if file := got.saved[f]; file != "" {
-		return s.commandLine + " --plan " + cli.Quote(file)
+		return s.repeatLine + " --plan " + cli.Quote(file)
 	}
 	text, err := json.Marshal(f.Small)
 	if err != nil {
-		return s.commandLine
+		return s.repeatLine
 	}
-	return s.commandLine + " --plan " + cli.Quote(string(text))
+	return s.repeatLine + " --plan " + cli.Quote(string(text))
 }
 
 // searchProgress prints the progress of a search to stderr.

@@ -17,7 +17,6 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
-	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
 )
 
@@ -56,14 +55,6 @@ func (r *Runner) played(ctx context.Context, cfg sim.Config) (result *sim.Result
 	if r.reported != nil {
 		out = append(out, r.reported)
 	}
-	if r.record != "" {
-		f, failed := os.Create(r.record)
-		if failed != nil {
-			return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(r.record, failed))
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		out = append(out, f)
-	}
 	opts := PlaybackOptions(cfg)
 	opts.Place, opts.Still = "a run of "+r.source.Name, "this is a run inside this process: nothing can be changed"
 	opts.Record = func(file string) error { return saveRecording(file, recorded.Bytes()) }
@@ -77,7 +68,7 @@ func (r *Runner) played(ctx context.Context, cfg sim.Config) (result *sim.Result
 	for _, name := range r.breaks {
 		s.playback.Break(name)
 	}
-	go s.run(stop, cfg, io.MultiWriter(out...))
+	go s.run(stop, cfg, r.record, out)
 	<-s.begun
 	if s.id != "" {
 		err = tui.Run(ctx, s.playback, PlaybackScreen(r.Sh, "flunq run "+r.source.Name, s.id))
@@ -98,8 +89,8 @@ type playedRun struct {
 	err    error
 }
 
-// run runs the simulation.
-func (p *playedRun) run(ctx context.Context, cfg sim.Config, out io.Writer) {
+// run runs the simulation, and records it as recordTo does.
+func (p *playedRun) run(ctx context.Context, cfg sim.Config, file string, further []io.Writer) {
 	cfg.Observe = func(events []event.Event) {
 		p.playback.Append(events)
 		if p.id == "" && len(events) > 0 {
@@ -107,7 +98,7 @@ func (p *playedRun) run(ctx context.Context, cfg sim.Config, out io.Writer) {
 			close(p.begun)
 		}
 	}
-	p.result, p.err = recording.Record(ctx, cfg, out)
+	p.result, p.err = recordTo(ctx, file, cfg, further...)
 	p.playback.End(endNotes(p.result, p.err)...)
 	if p.id == "" {
 		close(p.begun)
