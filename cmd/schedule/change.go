@@ -181,7 +181,11 @@ func (h *change) run(ctx context.Context, c *client, ids []string) error {
 			return err
 		}
 	}
-	if err := h.consent.Confirm(ctx, h.sh, h.format, "schedule "+h.verb); err != nil {
+	what := "schedule " + h.verb
+	if h.from == schedule.Dead {
+		what = "schedule dlq " + h.verb
+	}
+	if err := h.consent.Confirm(ctx, h.sh, h.format, what); err != nil {
 		return err
 	}
 	return h.apply(ctx, c, ids)

@@ -71,7 +71,7 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t.removed = r.counter("flunq_executions_removed_total", "Ended executions that this process has removed.", "tenant")
 	t.restored = r.counter("flunq_lost_restored_total", "Timers, subscriptions and requests that Redis had lost and this process has restored.", "tenant")
 	t.stuck = r.counter("flunq_executions_stuck_total", "Executions found by this process that nothing will wake.", "tenant")
-	t.inputs = r.counter("timer_inputs_total", "Inputs that reached their executions, by outcome.", "outcome")
+	t.inputs = r.counter("timer_inputs_total", "Handled inputs, by outcome; unknown: there is no such execution.", "outcome")
 	for _, outcome := range []store.InputOutcome{store.InputAccepted, store.InputRejected, store.InputCompleted} {
 		t.inputs.WithLabelValues(string(outcome))
 	}

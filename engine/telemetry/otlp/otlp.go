@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +63,9 @@ type Exporter struct {
 // collector. An error is a mistake of the user.
 func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	e := &Exporter{opts: opts}
-	if err := errors.Join(e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)); err != nil {
+	errs := []error{e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)}
+	errs = slices.CompactFunc(errs, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }) // of one variable
+	if err := errors.Join(errs...); err != nil {
 		e.Close(ctx)
 		return nil, err
 	}
@@ -105,16 +109,21 @@ func (o Options) protocol(signal string) (string, error) {
 	if strings.EqualFold(o.Env("OTEL_SDK_DISABLED"), "true") {
 		return "", nil
 	}
-	switch exporter := o.Env("OTEL_" + signal + "_EXPORTER"); exporter {
+	exporter := o.Env("OTEL_" + signal + "_EXPORTER")
+	switch exporter {
 	case "none":
 		return "", nil
-	case "otlp":
-	case "":
-		if _, endpoint := first("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint == "" {
-			return "", nil
-		}
+	case "otlp", "":
 	default:
 		return "", fmt.Errorf("OTEL_%s_EXPORTER is %q: want otlp or none", signal, exporter)
+	}
+	switch variable, endpoint := first("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"); {
+	case endpoint != "":
+		if u, err := url.Parse(endpoint); err != nil || u.Host == "" && u.Scheme != "unix" {
+			return "", fmt.Errorf("%s is %q: want a URL such as http://localhost:4318", variable, endpoint)
+		}
+	case exporter == "":
+		return "", nil
 	}
 	switch variable, protocol := first("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", overHTTP:

@@ -368,6 +368,8 @@ func TestWrongVariables(t *testing.T) {
 		`OTEL_EXPORTER_OTLP_PROTOCOL is "http/json": want http/protobuf or grpc`: {
 			"OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
 		},
+		`OTEL_EXPORTER_OTLP_ENDPOINT is "localhost:4318": want a URL such as http://localhost:4318`:         {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
+		`OTEL_EXPORTER_OTLP_LOGS_ENDPOINT is "127.0.0.1:4318/v1": want a URL such as http://localhost:4318`: {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "127.0.0.1:4318/v1"},
 	} {
 		if _, err := otlp.Open(t.Context(), options(variables)); err == nil || err.Error() != want {
 			t.Errorf("%v: %v, want %s", variables, err, want)
