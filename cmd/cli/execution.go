@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/registry"
@@ -112,7 +113,7 @@ func (f *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(s
 		}
 		if left := f.timeout - time.Since(began); f.timeout > 0 {
 			if left <= 0 {
-				return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %v", id, x.Status, f.timeout))
+				return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %s", id, x.Status, history.Duration(f.timeout)))
 			}
 			pause = min(pause, left)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/tui"
@@ -75,7 +76,7 @@ func (v *Virtual) move(ctx context.Context, m tui.Move) error {
 	}
 	moved, err := actions.MoveClock(ctx, v.rdb, now.Now, to)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !moved.Done {
-		return fmt.Errorf("the clock is at %s, %s before the target: %s", local(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
+		return fmt.Errorf("the clock is at %s, %s before the target: %s", local(moved.Now), history.Duration(moved.Target.Sub(moved.Now)), moved.Busy)
 	}
 	return err
 }
