@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"flunq.io/flunq/engine/event"
@@ -53,22 +52,12 @@ func (c *Codec) SealText(text string) string {
 }
 
 // ReadEntry fills in m from its entry. The caller has set the tenant, group, consumer and time.
-// The fields are parsed again when they are needed.
 func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
-	fields, id, text := entry.Texts()
-	m.ID, m.text = id, text
-	if n := len(fields) / 2; n > MaxFields {
-		c.understand(m, fields)
-		m.refuse(n)
-		// Only a service that gives the entry up needs its fields.
-		m.packed = sync.OnceValue(func() []string { return pack(wire.FieldMap(wire.FieldsOf(text))) })
-		return
-	}
-	c.understand(m, fields)
+	m.ID = entry.ID()
+	c.ReadFields(m, entry.Fields())
 }
 
-// ReadFields fills in m, whose id must also be set, from the fields of its entry, in the order of
-// their names.
+// ReadFields fills in m, whose id must also be set, from the fields of its entry.
 func (c *Codec) ReadFields(m *Message, fields []string) {
 	m.fields = fields
 	c.understand(m, fields)
@@ -144,8 +133,7 @@ func (c *Codec) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
 		if reply.Entry(entry); reply.Bad() {
 			break
 		}
-		fields, _, _ := entry.Texts()
-		e, err := c.Decode(fields)
+		e, err := c.Decode(entry.Fields())
 		if err != nil {
 			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.ID(), err)
 		}

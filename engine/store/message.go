@@ -25,21 +25,11 @@ type Message struct {
 	Read                    time.Time // time of the delivery, by Redis' clock
 	Omitted                 bool      // only the id was read: the values are too large to be read with others
 
-	fields []string        // names and values of the entry
-	text   string          // the same as RESP text, parsed on demand
-	packed func() []string // the fields, if there are more than MaxFields
+	fields []string // names and values of the entry; packed into one if there are more than MaxFields
 }
 
 // Fields returns the names and values of the entry, in the order of the names.
-func (m Message) Fields() []string {
-	if m.packed != nil {
-		return m.packed()
-	}
-	if m.fields == nil && m.text != "" {
-		return wire.SortFields(wire.FieldsOf(m.text))
-	}
-	return m.fields
-}
+func (m Message) Fields() []string { return wire.FieldList(wire.FieldMap(m.fields)) }
 
 // Same reports whether both messages are the same entry of the same stream.
 func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant == other.Tenant }

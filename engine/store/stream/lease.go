@@ -71,7 +71,7 @@ func claimedEntry(item any) (id string, fields []string, crashes, left int, ok b
 		text, _ := v.(string)
 		fields = append(fields, text)
 	}
-	return id, wire.SortFields(fields), crashes, left, ok && err == nil && wrong == nil
+	return id, fields, crashes, left, ok && err == nil && wrong == nil
 }
 
 // MarkIsolated records that a poison candidate is about to be handled in isolation, so

@@ -50,7 +50,6 @@ func NewBuffers(n int) []*Buffer {
 func Return(used ...*Buffer) {
 	for _, b := range used {
 		b.text, b.command, b.skipped = b.text[:0], Cmd{}, skipping{values: b.skipped.values[:0]}
-		clear(b.entry.texts)
 		b.entry.reply = nil
 		if cap(b.text) <= maxKept {
 			buffers.Put(b)

@@ -125,7 +125,6 @@ type Entry struct {
 	id     span
 	fields []span // name after name with its value; they are overwritten by the next entry
 	whole  span   // from the first field to the end of the last
-	texts  []string
 }
 
 // Entry reads an entry and overwrites the previous one.
@@ -158,28 +157,11 @@ func (e *Entry) Field(name string) []byte {
 	return found
 }
 
-// Texts returns the fields, valid until the next entry is read, the id, and the text of all fields for
-// FieldsOf. They share one string, so keeping one keeps only its own entry in memory.
-func (e *Entry) Texts() (fields []string, id, text string) {
-	text = string(e.reply.of(span{e.id.from, e.whole.to}))
-	id, text = text[:e.id.to-e.id.from], text[e.whole.from-e.id.from:]
-	if e.texts = e.texts[:0]; cap(e.texts) < len(e.fields) {
-		e.texts = make([]string, 0, len(e.fields))
+// Fields returns the names and values of the fields, in their order.
+func (e *Entry) Fields() []string {
+	out, text := make([]string, len(e.fields)), string(e.reply.of(e.whole))
+	for i, field := range e.fields {
+		out[i] = text[field.from-e.whole.from : field.to-e.whole.from]
 	}
-	for i := 0; i+1 < len(e.fields); i += 2 {
-		name, value := e.fields[i], e.fields[i+1]
-		e.texts = append(e.texts, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])
-	}
-	return e.texts, id, text
-}
-
-// FieldsOf returns the fields in the text of an entry, in the order of the entry.
-func FieldsOf(text string) []string {
-	in := Reply{text: []byte(text)}
-	e := Entry{reply: &in, whole: span{0, len(text)}}
-	for in.at < len(text) && !in.bad {
-		e.fields = append(e.fields, in.bulk())
-	}
-	fields, _, _ := e.Texts()
-	return fields
+	return out
 }
