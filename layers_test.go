@@ -77,7 +77,7 @@ var arrows = map[string][]string{
 	"engine/timer":          {"engine/event", "engine/dsl", "engine/store", "engine/store/timers", "engine/delivery"},
 	"engine/torture":        {},
 
-	"engine/schedule":              {"engine/event"},
+	"engine/schedule":              {"engine/event", "engine/history"},
 	"engine/agenda":                {"engine/schedule", "engine/store", "engine/store/scripts", "engine/store/wire"},
 	"engine/dynamo":                {"engine/schedule"},
 	"engine/dynamo/dynamotest":     {"engine/dynamo"},
@@ -109,7 +109,8 @@ var arrows = map[string][]string{
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},
 
 	"sim/conformance": {"engine/...", "sim/mock"},
-	"tui":             {"engine", "engine/dsl", "engine/history", "tui/axis", "tui/canvas", "tui/quiet"},
+	"tui/background":  {},
+	"tui":             {"engine", "engine/dsl", "engine/history", "tui/axis", "tui/background", "tui/canvas", "tui/quiet"},
 	"tui/axis":        {"engine/history"},
 	"tui/canvas":      {"engine/history"},
 	"tui/quiet":       {},

@@ -3,10 +3,12 @@ package tui
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"flunq.io/flunq/tui/background"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -23,6 +25,7 @@ type model struct {
 	asked      time.Time      // when it was requested
 	zone       *time.Location // in which times are shown
 
+	asks          bool // ask the terminal for its background
 	look          canvas.Look
 	width, height int
 
@@ -93,6 +96,10 @@ func (m *model) Init() tea.Cmd {
 	if m.options.Title != "" {
 		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
+	if m.asks {
+		out := m.options.Output
+		cmds = append(cmds, func() tea.Msg { _, _ = io.WriteString(out, background.Ask); return nil })
+	}
 	return tea.Batch(cmds...)
 }
 
@@ -114,6 +121,11 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.mouse(tea.MouseEvent(msg))
 	case asking:
 		return msg.answer
+	case gotBackground:
+		if msg.light {
+			m.look.Theme = themeOf(Light)
+		}
+		return tea.ClearScreen
 	case tea.ResumeMsg:
 		return m.resumed()
 	case want:

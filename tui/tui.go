@@ -3,17 +3,19 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"os"
+	"runtime"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
-	"github.com/charmbracelet/lipgloss"
 
+	"flunq.io/flunq/tui/background"
 	"flunq.io/flunq/tui/canvas"
 	_ "flunq.io/flunq/tui/quiet" // before bubbletea asks the terminal
 )
@@ -21,7 +23,7 @@ import (
 // Options configure the screen.
 type Options struct {
 	Title      string     // of the terminal's window
-	Background Background // Auto asks the terminal
+	Background Background // Auto: dark, unless the terminal says that it is light
 	ASCII      bool       // only ASCII characters
 	Mouse      bool
 
@@ -40,7 +42,7 @@ func Defaults() Options {
 	return Options{Title: "flunq top", Mouse: true, Every: time.Second, Now: time.Now} //nolint:forbidigo // the screen shows real time
 }
 
-// For adapts the options to a terminal's environment: NO_COLOR and TERM.
+// For adapts the options to a terminal's environment: NO_COLOR, TERM and COLORFGBG.
 func (o Options) For(getenv func(name string) string) Options {
 	term := getenv("TERM")
 	switch {
@@ -48,6 +50,13 @@ func (o Options) For(getenv func(name string) string) Options {
 		o.Background = None
 	case term == "linux": // it does not answer
 		o.Background = Dark
+	default:
+		if light, ok := background.FromEnvironment(getenv("COLORFGBG")); ok {
+			o.Background = Dark
+			if light {
+				o.Background = Light
+			}
+		}
 	}
 	o.ASCII = o.ASCII || term == "linux" || term == "dumb"
 	return o
@@ -63,6 +72,9 @@ const (
 	Light
 	None
 )
+
+// gotBackground is the terminal's answer about its background.
+type gotBackground struct{ light bool }
 
 // themeOf returns a theme of the terminal's own sixteen colours, which its user has chosen.
 // Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
@@ -83,9 +95,7 @@ func Run(ctx context.Context, source Source, options Options) error {
 	if options.Output == nil {
 		options.Output = os.Stdout //nolint:forbidigo // the terminal's clipboard
 	}
-	if options.Background == Auto && !lipgloss.NewRenderer(options.Output).HasDarkBackground() {
-		options.Background = Light
-	}
+	m := newModel(source, options)
 	settings := []tea.ProgramOption{tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithOutput(options.Output)}
 	if options.Mouse {
 		settings = append(settings, tea.WithMouseCellMotion())
@@ -93,11 +103,19 @@ func Run(ctx context.Context, source Source, options Options) error {
 	if options.Input != nil {
 		settings = append(settings, tea.WithInput(options.Input))
 	}
+	var program *tea.Program
+	if terminal, ok := cmp.Or[io.Reader](options.Input, os.Stdin).(*os.File); ok && options.Background == Auto && runtime.GOOS != "windows" {
+		var reader *background.Reader
+		if reader, m.asks = background.NewReader(terminal, func(light bool) { program.Send(gotBackground{light}) }); m.asks {
+			settings = append(settings, tea.WithInput(reader))
+		}
+	}
 	// net/http writes to the log of the process, which would overwrite the screen.
 	before := log.Writer()
 	log.SetOutput(io.Discard)
 	defer log.SetOutput(before)
-	_, err := tea.NewProgram(newModel(source, options), settings...).Run()
+	program = tea.NewProgram(m, settings...)
+	_, err := program.Run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("show the screen: %w", err)
 	}
