@@ -23,7 +23,6 @@ type Service struct {
 
 	looks map[string]timers.Look // timers found due but not fired yet, by timer index
 	idle  bool                   // the last read found nothing
-
 }
 
 // Options of a Service.
