@@ -179,49 +179,50 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	if f, ok, err := c.load(ctx, r, skip); ok {
 		return f, c.reportUnread(err)
 	}
+	next := c.next(r.Tenants, skip, block)
+	if next.none {
+		return Fetched{}, nil
+	}
 	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
+	r.Tenants = next.tenants
+	if c.opts.Alarm != nil && next.block > 0 && (len(skip) > 0 || !next.all) {
+		defer c.opts.Alarm(next.block)()
+	}
+	f, err := c.read(ctx, r, count, next.block)
+	if !next.all {
+		c.recent.at(f.Now)
+		return f, c.reportUnread(err)
+	}
+	c.recent.saw(info.Found, skip, f.Now)
+	if err != nil || next.busy {
+		return f, c.reportUnread(err)
+	}
+	return c.claim(ctx, r, count, f)
+}
 
+// nextRead is what to read next.
+type nextRead struct {
+	none    bool // nothing at the moment
+	tenants []string
+	all     bool // these are all tenants, except those to skip
+	busy    bool // the caller has work to do meanwhile
+	block   time.Duration
+}
+
+// next returns what to read next. Between two reads of all tenants, only those that had events lately
+// are read.
+func (c *Consumer) next(tenants, skip []string, block time.Duration) nextRead {
 	busy, period := len(skip) > 0 && block == 0, block
 	if busy {
 		period = c.opts.Block
 	}
-	// Between two reads of all tenants, only those that had events lately are read.
-	recent, patience := c.recent.next(r.Tenants, period)
-	some := Without(recent, skip)
-	all := len(some) == 0
-	if all {
-		r.Tenants = Without(r.Tenants, skip)
-	} else {
-		r.Tenants, block = some, min(block, patience)
+	recent, patience := c.recent.next(tenants, period)
+	if some := Without(recent, skip); len(some) > 0 {
+		return nextRead{tenants: some, busy: busy, block: min(block, patience)}
 	}
-	if len(skip) > 0 && len(r.Tenants) == 0 || busy && all && len(recent) > 0 {
-		return Fetched{}, nil
-	}
-	if c.opts.Alarm != nil && block > 0 && (len(skip) > 0 || !all) {
-		defer c.opts.Alarm(block)()
-	}
-	f, err := c.read(ctx, r, count, block)
-	if !all {
-		c.recent.at(f.Now)
-		return f, c.reportUnread(err)
-	}
-	found := slices.Clip(info.Found)
-	for _, tenant := range skip { // they have events, too
-		found = append(found, stream.Found{Tenant: tenant})
-	}
-	c.recent.saw(found, f.Now)
-	switch {
-	case err != nil || busy:
-		return f, c.reportUnread(err)
-	case !c.opts.Reclaim:
-		if f.Events == 0 {
-			f.Wake = time.Time{}
-		}
-		return f, nil
-	case c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0):
-		return f, nil
-	}
-	return c.claim(ctx, r, count, f)
+	others := Without(tenants, skip)
+	allSkipped, notYet := len(skip) > 0 && len(others) == 0, busy && len(recent) > 0
+	return nextRead{none: allSkipped || notYet, tenants: others, all: true, busy: busy, block: block}
 }
 
 // Without returns the tenants that are not in skip.
@@ -283,6 +284,13 @@ func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, bloc
 // claim adds abandoned entries to what was fetched. They are searched for from time to time even while
 // there are new events; otherwise they would wait for as long as new ones arrive.
 func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetched) (Fetched, error) {
+	switch {
+	case !c.opts.Reclaim && f.Events == 0:
+		f.Wake = time.Time{}
+		return f, nil
+	case !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0):
+		return f, nil
+	}
 	c.claimed = f.Now
 	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, r, c.opts.Lease, count, f.Now)
 	last := ""

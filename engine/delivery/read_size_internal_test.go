@@ -35,7 +35,7 @@ func TestRecentTenantsAreReadInBetween(t *testing.T) {
 	if some, _ := l.next(all, time.Second); some != nil {
 		t.Errorf("the first read is of %v, want all", some)
 	}
-	l.saw(events(3, "t0007", "t0100"), noon())
+	l.saw(events(3, "t0007", "t0100"), nil, noon())
 	some, patience := l.next(all, time.Second)
 	if !slices.Equal(some, []string{"t0007", "t0100"}) || patience != 15*time.Millisecond {
 		t.Errorf("then %v are read for %v", some, patience)
