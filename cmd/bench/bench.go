@@ -12,7 +12,6 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/wire"
 )
 
 // Options select what is measured and where.
@@ -73,7 +72,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	defer func() { _ = rdb.Close() }()
 	report := &Report{Head: head(ctx, rdb, opts)}
-	chosen := opts.chosen()
+	chosen := slices.DeleteFunc(Scenarios(), func(sc Scenario) bool { return len(opts.Only) > 0 && !slices.Contains(opts.Only, sc.Name) })
 	for i, sc := range chosen {
 		s := newScenarioRun(rdb, opts, Progress{Scenario: sc.Name, Number: i + 1, Of: len(chosen)})
 		err := s.run(ctx, sc)
@@ -83,10 +82,6 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		}
 	}
 	return report, nil
-}
-
-func (o Options) chosen() []Scenario {
-	return slices.DeleteFunc(Scenarios(), func(sc Scenario) bool { return len(o.Only) > 0 && !slices.Contains(o.Only, sc.Name) })
 }
 
 // run measures one scenario and removes its data.
@@ -113,13 +108,4 @@ func (o Options) size(usual, quick int) int {
 		return quick
 	}
 	return usual
-}
-
-// Empty reports whether a Redis has no keys.
-func Empty(ctx context.Context, rdb wire.Redis) (bool, error) {
-	n, err := rdb.DBSize(ctx).Result()
-	if err != nil {
-		return false, fmt.Errorf("count the keys: %w", err)
-	}
-	return n == 0, nil
 }

@@ -14,8 +14,7 @@ type drain struct {
 	each      int    // units per item of the backlog; 0: 1
 	first     int    // size of the trial backlog
 	most      int
-	services  servicesRequest
-	start     func(context.Context) (*services, error) // starts other services; nil: services
+	start     func(context.Context) (*services, error)
 
 	fill  func(ctx context.Context, n int) error
 	count func(ctx context.Context, n int) (int, error) // returns how many of n are done
@@ -57,11 +56,7 @@ func (s *scenarioRun) drainBacklog(ctx context.Context, d drain, n int) (got dra
 	if err := d.fill(ctx, n); err != nil {
 		return got, fmt.Errorf("prepare %s: %w", d.measuring, err)
 	}
-	start := d.start
-	if start == nil {
-		start = func(ctx context.Context) (*services, error) { return s.startServices(ctx, d.services) }
-	}
-	c, err := start(ctx)
+	c, err := d.start(ctx)
 	if err != nil {
 		return got, err
 	}
@@ -73,9 +68,3 @@ func (s *scenarioRun) drainBacklog(ctx context.Context, d drain, n int) (got dra
 	after := s.read(context.WithoutCancel(ctx), c)
 	return drainResult{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
 }
-
-// score converts a time to Unix seconds, exact to the microsecond.
-func score(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
-
-// namespace is the namespace of the workflows of the bench.
-const namespace = "bench"

@@ -52,8 +52,11 @@ func answering(ctx context.Context) (url string, stop func(), err error) {
 
 // calls sends requests to a server, with as many clients as there are executors, and returns the rate.
 func (wf workflows) calls(ctx context.Context, url string) (float64, error) {
-	const measuring = "the limit: calls"
-	wf.report(measuring, 0)
+	wf.report("the limit: calls", 0)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, fmt.Errorf("call %s: %w", url, err)
+	}
 	clients := max(wf.opts.Engine.Executors, 1)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()
@@ -63,7 +66,12 @@ func (wf workflows) calls(ctx context.Context, url string) (float64, error) {
 	for range clients {
 		wg.Go(func() {
 			for i := 0; i == 0 || time.Since(began) < wf.opts.Duration/2; i++ {
-				if call(ctx, client, url) != nil {
+				res, err := client.Do(req.Clone(ctx))
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+				}
+				if err != nil {
 					return
 				}
 				n.Add(1)
@@ -75,18 +83,4 @@ func (wf workflows) calls(ctx context.Context, url string) (float64, error) {
 		return 0, fmt.Errorf("call %s: no answer", url)
 	}
 	return perSecond(int(n.Load()), time.Since(began)), nil
-}
-
-func call(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return fmt.Errorf("call: %w", err)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("call: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	_, err = io.Copy(io.Discard, res.Body)
-	return err
 }

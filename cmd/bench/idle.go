@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -30,14 +29,11 @@ func (i idle) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	start := func(d servicesRequest) func(context.Context) (*services, error) {
-		return func(ctx context.Context) (*services, error) { return i.startServices(ctx, d) }
-	}
-	timers, err := i.waiting(ctx, "timer services", start(servicesRequest{Timers: true, Idle: true}))
+	timers, err := i.waiting(ctx, "timer services", i.starter(servicesRequest{Timers: true, Idle: true}))
 	if err != nil {
 		return err
 	}
-	all, err := i.waiting(ctx, "all services", start(servicesRequest{Workers: true, Executors: true, Timers: true, Idle: true}))
+	all, err := i.waiting(ctx, "all services", i.starter(servicesRequest{Workers: true, Executors: true, Timers: true, Idle: true}))
 	if err != nil {
 		return err
 	}
@@ -81,29 +77,14 @@ func (i idle) waiting(ctx context.Context, measuring string, start func(context.
 		return w, err
 	}
 	before, began := i.read(ctx, c), time.Now()
-	ours := c.worked()
 	if err := pause(ctx, span); err != nil {
 		return w, err
 	}
-	used, took := c.worked()-ours, time.Since(began)
-	after := i.read(ctx, c)
+	after, took := i.read(ctx, c), time.Since(began)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return idleCost{
 		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // without the command that reads the counters
 		trips:    max(float64(after.tripsOf(c)-before.tripsOf(c)), 0) / took.Seconds(),
-		redis:    share(after.cpu - before.cpu), services: share(used),
+		redis:    share(after.cpu - before.cpu), services: share(after.serviceCPU - before.serviceCPU),
 	}, nil
-}
-
-// worked returns the CPU time of the processes of the services.
-func (s *services) worked() (sum time.Duration) {
-	pids := s.pids
-	if s.within() {
-		pids = []int{os.Getpid()}
-	}
-	for _, pid := range pids {
-		used, _ := worked(pid)
-		sum += used
-	}
-	return sum
 }

@@ -163,6 +163,37 @@ func (l limits) rawPublish(ctx context.Context, key string, due []redis.Z) error
 	return rawFireScript.Run(ctx, l.rdb, []string{key, l.streamKey()}, args...).Err()
 }
 
+// rawClock fires timers with bare commands: it waits for the next one and fires all that
+// are due, with events that identify them.
+func (l limits) rawClock(ctx context.Context, p timerSeries) error {
+	key := l.rawKey("timers")
+	for fired := 0; fired < p.n; {
+		if err := pause(ctx, time.Until(p.due(fired).Add(-p.offset))); err != nil {
+			return err
+		}
+		now := strconv.FormatFloat(score(time.Now().Add(p.offset)), 'f', -1, 64)
+		due, err := l.rdb.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: "-inf", Max: now, Count: batch}).Result()
+		if err != nil {
+			return err
+		}
+		if len(due) == 0 {
+			continue
+		}
+		pipe := l.rdb.TxPipeline()
+		for _, entry := range due {
+			e := l.fired()
+			e.Execution = l.timer(fired, e.Time).Execution
+			pipe.XAdd(ctx, &redis.XAddArgs{Stream: l.streamKey(), Values: e.Fields()})
+			pipe.ZRem(ctx, key, entry.Member)
+			fired++
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // rawStepScript is a minimal transition: it checks the version, writes the state, an entry
 // of the history and an event, and acknowledges the message. KEYS: stream, execution,
 // history, output stream.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/event"
 )
 
@@ -71,26 +69,22 @@ func (m memory) ofEvents(ctx context.Context) error {
 // ofExecutions measures finished one-task executions after their events have left the stream.
 func (m memory) ofExecutions(ctx context.Context) error {
 	n := m.opts.size(3000, 50)
-	before := counters{}
-	if _, err := m.grown(ctx, func() error { before = m.read(ctx, nil); return nil }); err != nil {
-		return err
-	}
-	if _, err := m.work(ctx, one(), n); err != nil {
-		return err
-	}
-	counts, err := m.store.Counts(ctx, m.tenant)
+	done := 0
+	bytes, err := m.grown(ctx, func() error {
+		got, err := m.work(ctx, one(), n)
+		if done = got.n; err != nil {
+			return err
+		}
+		return m.rdb.Del(ctx, m.streamKey()).Err()
+	})
 	if err != nil {
 		return err
 	}
-	if err := m.rdb.Del(ctx, m.streamKey()).Err(); err != nil {
-		return fmt.Errorf("drop the stream: %w", err)
-	}
-	left := float64(m.read(ctx, nil).memory - before.memory)
 	text, err := m.written(ctx)
 	if err != nil {
 		return err
 	}
-	m.add(Result{Name: "a finished execution of one task", Unit: "bytes", Bytes: left / float64(counts.Completed), Count: int(counts.Completed)}.
+	m.add(Result{Name: "a finished execution of one task", Unit: "bytes", Bytes: bytes / float64(done), Count: done}.
 		beside(text, "the text of its fields and history"))
 	return nil
 }
@@ -109,15 +103,10 @@ func (m memory) written(ctx context.Context) (float64, error) {
 		sum += len(name) + len(value)
 	}
 	for _, entry := range history.Val() {
-		sum += size(entry)
+		for name, value := range entry.Values {
+			text, _ := value.(string)
+			sum += len(name) + len(text)
+		}
 	}
 	return float64(sum), nil
-}
-
-func size(entry redis.XMessage) (sum int) {
-	for name, value := range entry.Values {
-		text, _ := value.(string)
-		sum += len(name) + len(text)
-	}
-	return sum
 }

@@ -3,7 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
-	"net"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -22,7 +22,7 @@ type trips struct{ n atomic.Int64 }
 
 // DialHook returns next unchanged.
 func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+	return next
 }
 
 // ProcessHook counts each command.
@@ -79,8 +79,10 @@ func (r *counters) add(info string) {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if command, ok := strings.CutPrefix(name, "cmdstat_"); ok {
-			c, before := commandOf(command, value), r.calls[command]
-			r.calls[command] = Command{command, c.Calls + before.Calls, c.CPU + before.CPU}
+			var calls, used float64
+			_, _ = fmt.Sscanf(value, "calls=%g,usec=%g", &calls, &used) // 0 if missing
+			before := r.calls[command]
+			r.calls[command] = Command{command, calls + before.Calls, used + before.CPU}
 			continue
 		}
 		fields[name] = value
@@ -107,22 +109,6 @@ func (r counters) tripsOf(c *services) int64 {
 		return r.trips
 	}
 	return r.reads
-}
-
-// commandOf parses a line such as calls=3,usec=12,usec_per_call=4.00.
-func commandOf(name, text string) Command {
-	c := Command{Name: name}
-	for part := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(part, "=")
-		n, _ := strconv.ParseFloat(value, 64)
-		switch key {
-		case "calls":
-			c.Calls = n
-		case "usec":
-			c.CPU = n
-		}
-	}
-	return c
 }
 
 // maxCommands is the maximum number of commands listed in a cost.
@@ -155,25 +141,21 @@ func cost(of string, n int, before, after counters, c *services) *Cost {
 	return out
 }
 
-// worked returns the CPU time of a process, if the system reports it.
-func worked(pid int) (time.Duration, bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
+// worked returns the CPU time of the processes of the services, 0 if the system does not report it.
+func (s *services) worked() (sum time.Duration) {
+	pids := s.pids
+	if s.within() {
+		pids = []int{os.Getpid()}
 	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest) // the third field and later ones
-	var ticks int64
-	for _, i := range []int{11, 12} { // utime and stime
-		if i >= len(fields) {
-			return 0, false
+	for _, pid := range pids {
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		_, rest, _ := strings.Cut(string(text), ") ")
+		const userTime, systemTime, perSecond = 11, 12, 100 // fields after the name, in ticks of USER_HZ
+		if fields := strings.Fields(rest); len(fields) > systemTime {
+			user, _ := strconv.Atoi(fields[userTime])
+			system, _ := strconv.Atoi(fields[systemTime])
+			sum += time.Duration(user+system) * time.Second / perSecond
 		}
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			return 0, false
-		}
-		ticks += n
 	}
-	const perSecond = 100 // USER_HZ
-	return time.Duration(ticks) * time.Second / perSecond, true
+	return sum
 }

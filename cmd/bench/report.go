@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -19,13 +20,13 @@ type Report struct {
 
 // Head describes the machine and the settings.
 type Head struct {
-	System  string   `json:"system"`
-	CPU     string   `json:"cpu,omitempty"`
-	Cores   int      `json:"cores"`
-	Go      string   `json:"go"`
-	Flunq   string   `json:"flunq"`
-	Redis   string   `json:"redis"`
-	Settled Settings `json:"settings"`
+	System   string   `json:"system"`
+	CPU      string   `json:"cpu,omitempty"`
+	Cores    int      `json:"cores"`
+	Go       string   `json:"go"`
+	Flunq    string   `json:"flunq"`
+	Redis    string   `json:"redis"`
+	Settings Settings `json:"settings"`
 }
 
 // Settings are the settings that affect the results.
@@ -118,12 +119,17 @@ func (r Result) beside(limit float64, of string) Result {
 	return r
 }
 
+// besideTimes is beside for times: the limit is their median, and of is followed by their 99th percentile.
+func (r Result) besideTimes(limit Result, of string) Result {
+	return r.beside(limit.P50, fmt.Sprintf("%s (p99 %.2f ms)", of, limit.P99))
+}
+
 // head describes the machine.
 func head(ctx context.Context, rdb wire.Redis, opts Options) Head {
 	h := Head{
 		System: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(),
 		Go: runtime.Version(), Flunq: opts.Engine.Version,
-		Settled: Settings{
+		Settings: Settings{
 			Server: store.Redacted(opts.URL), Processes: opts.Processes,
 			Workers: opts.Engine.Workers, Executors: opts.Engine.Executors, Timers: opts.Engine.Timers,
 			Batch: opts.Engine.Worker.Batch, Fires: opts.Engine.Fires,
@@ -131,11 +137,11 @@ func head(ctx context.Context, rdb wire.Redis, opts Options) Head {
 		},
 	}
 	if opts.Own {
-		h.Settled.Server = "own"
+		h.Settings.Server = "own"
 	}
 	// A Redis that does not report its version can also be measured.
 	if server, err := store.New(rdb, store.Options{}).Server(ctx); err == nil {
-		h.Redis, h.Settled.AppendOnly = server.Version, server.AppendOnly
+		h.Redis, h.Settings.AppendOnly = server.Version, server.AppendOnly
 	}
 	return h
 }

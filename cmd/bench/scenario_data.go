@@ -11,6 +11,12 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
+// namespace is the namespace of the workflows of the bench.
+const namespace = "bench"
+
+// score converts a time to Unix seconds, exact to the microsecond.
+func score(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
+
 // send sends commands in pipelines.
 func (s *scenarioRun) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
 	for from := 0; from < n; from += page {

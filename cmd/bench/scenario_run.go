@@ -103,29 +103,27 @@ func (s *scenarioRun) clear(ctx context.Context) error {
 
 // clearTimers removes the timers of a tenant.
 func (s *scenarioRun) clearTimers(ctx context.Context, tenant string) error {
-	key, mine := s.store.Keys().Timers(tenant), `*"tenant_id":"`+tenant+`"*`
-	var members []any
-	drop := func() error {
-		if len(members) == 0 {
-			return nil
-		}
-		defer func() { members = members[:0] }()
-		return s.rdb.ZRem(ctx, key, members...).Err()
-	}
-	for entries, i := s.rdb.ZScan(ctx, key, 0, mine, page).Iterator(), 0; ; i++ {
-		if !entries.Next(ctx) {
-			return errors.Join(entries.Err(), drop())
-		}
-		if i%2 == 0 { // members and scores alternate
-			members = append(members, entries.Val())
-		}
-		if len(members) >= page {
-			if err := drop(); err != nil {
-				return err
+	key := s.store.Keys().Timers(tenant)
+	entries := s.rdb.ZScan(ctx, key, 0, `*"tenant_id":"`+tenant+`"*`, page).Iterator()
+	var errs []error
+	for more := true; more; {
+		var members []any
+		for len(members) < page {
+			if more = entries.Next(ctx); !more {
+				break
 			}
+			members = append(members, entries.Val())
+			entries.Next(ctx) // its score
+		}
+		if len(members) > 0 {
+			errs = append(errs, s.rdb.ZRem(ctx, key, members...).Err())
 		}
 	}
+	return errors.Join(append(errs, entries.Err())...)
 }
+
+// loadSuffix ends the name of the tenant that causes load.
+const loadSuffix = "-load"
 
 // page is the number of items read or sent in one request.
 const page = 500

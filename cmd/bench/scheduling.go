@@ -100,13 +100,8 @@ func scheduledID(i int) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i) // a hash
 }
 
-// schedule stores n events.
-func (s scheduling) schedule(ctx context.Context, n int, due func(int) time.Time) error {
-	return s.scheduleFrom(ctx, 0, n, due)
-}
-
-// scheduleFrom stores n events, numbered from first.
-func (s scheduling) scheduleFrom(ctx context.Context, first, n int, due func(int) time.Time) error {
+// schedule stores n events, numbered from first.
+func (s scheduling) schedule(ctx context.Context, first, n int, due func(int) time.Time) error {
 	ledger := agenda.NewLedger(wire.NewClient(s.rdb), agenda.Defaults())
 	if err := ledger.SetPartitions(ctx, 0, scheduler.DefaultOptions().Partitions); err != nil {
 		return err
@@ -147,7 +142,7 @@ func (s scheduling) fire(ctx context.Context) error {
 // overdue stores events that are due.
 func (s scheduling) overdue(ctx context.Context, n int) error {
 	now := time.Now()
-	return s.schedule(ctx, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) })
+	return s.schedule(ctx, 0, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) })
 }
 
 // fired counts the events in the stream.
@@ -162,13 +157,24 @@ func (s scheduling) fired(ctx context.Context, _ int) (int, error) {
 // late measures lateness at two rates, from due times until events arrive at a reader.
 func (s scheduling) late(ctx context.Context) error {
 	for _, rate := range []int{s.opts.size(1000, 200), s.opts.size(10_000, 1000)} {
-		p := timerSeries{apart: time.Second / time.Duration(rate), grain: time.Millisecond, n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
 		name := fmt.Sprintf("lateness at %d/s", rate)
-		bare, _, err := s.lateness(ctx, p, "the limit: "+name, s.limits().rawEvents, s.limits().rawServices)
+		m := lateness{
+			name: "the limit: " + name, unit: "event", timers: seriesOf(rate, s.opts.Duration),
+			stream: agenda.StreamKey(s.rdb, schedulerTopic), number: scheduledNumber,
+			fill: func(ctx context.Context, p timerSeries) error { return s.limits().rawEvents(ctx, p.n, p.due) },
+			start: func(ctx context.Context, _ timerSeries) (*services, error) {
+				return background(ctx, func(ctx context.Context) error { return s.limits().rawLoops(ctx, s.limits().rawAppend) }), nil
+			},
+		}
+		m.timers.grain = time.Millisecond
+		bare, _, err := s.lateness(ctx, m)
 		if err != nil {
 			return err
 		}
-		got, cost, err := s.lateness(ctx, p, name, s.schedule, s.start)
+		m.name = name
+		m.fill = func(ctx context.Context, p timerSeries) error { return s.schedule(ctx, 0, p.n, p.due) }
+		m.start = func(ctx context.Context, _ timerSeries) (*services, error) { return s.start(ctx) }
+		got, cost, err := s.lateness(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -177,34 +183,6 @@ func (s scheduling) late(ctx context.Context) error {
 		s.add(r.besideTimes(bare.result(""), "those loops"))
 	}
 	return nil
-}
-
-// lateness stores events, starts services, and measures when the events arrive.
-func (s scheduling) lateness(ctx context.Context, p timerSeries, measuring string,
-	fill func(context.Context, int, func(int) time.Time) error, start func(context.Context) (*services, error),
-) (got durations, of *Cost, err error) {
-	s.report(measuring, 0)
-	for wait := leadTime; p.first.Before(time.Now()); wait *= 2 {
-		if wait > maxLeadTime {
-			return nil, nil, fmt.Errorf("%s: storing %d events took too long", measuring, p.n)
-		}
-		if err := s.fresh(ctx); err != nil {
-			return nil, nil, err
-		}
-		p.first = time.Now().Add(wait + time.Duration(p.n)*setTime)
-		if err := fill(ctx, p.n, p.due); err != nil {
-			return nil, nil, err
-		}
-	}
-	c, err := start(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	before := s.read(ctx, c)
-	c.begin()
-	defer func() { err = errors.Join(err, c.end()) }()
-	got, err = s.arrivals(ctx, p, measuring, agenda.StreamKey(s.rdb, schedulerTopic), scheduledNumber)
-	return got, cost("event", len(got), before, s.read(ctx, c), c), err
 }
 
 // scheduledNumber returns the number of the event of an entry.

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
@@ -29,10 +28,20 @@ func (s scheduling) fireToKafka(ctx context.Context) (err error) {
 		return fmt.Errorf("connect to Kafka: %w", err)
 	}
 	defer client.Close()
-	if err := createTopic(ctx, client); err != nil {
-		return err
+	const topicWait = 10 * time.Second
+	admin := kadm.NewClient(client)
+	creating, cancel := context.WithTimeout(ctx, topicWait)
+	_, err = admin.CreateTopic(creating, rawPartitions, -1, nil, schedulerTopic)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("create the topic %s in Kafka: %w", schedulerTopic, err)
 	}
-	defer func() { err = errors.Join(err, deleteTopic(context.WithoutCancel(ctx), client)) }()
+	defer func() {
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), topicWait)
+		defer cancel()
+		_, failed := admin.DeleteTopic(tidy, schedulerTopic)
+		err = errors.Join(err, failed)
+	}()
 	loops := func(l limits, ctx context.Context, n int) (time.Duration, error) {
 		return l.rawFirings(ctx, n, func(ctx context.Context, events []rawEvent) error { return produce(ctx, client, events) })
 	}
@@ -62,40 +71,6 @@ func (s scheduling) fireToKafka(ctx context.Context) (err error) {
 	s.add(Result{Name: "overdue, fired to Kafka", Unit: "events/s", Rate: got.rate(), Count: got.n, Cost: got.cost}.
 		beside(bare, fmt.Sprintf("%d loops of a claim script, produce and a finish script", rawPartitions)))
 	return err
-}
-
-// topicWait is the time-out of creating and deleting a topic.
-const topicWait = 10 * time.Second
-
-// createTopic creates the topic of the bench, which must not exist.
-func createTopic(ctx context.Context, client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, topicWait)
-	defer cancel()
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = schedulerTopic, rawPartitions, -1
-	request := kmsg.NewPtrCreateTopicsRequest()
-	request.Topics, request.TimeoutMillis = append(request.Topics, topic), int32(topicWait.Milliseconds())
-	reply, err := request.RequestWith(ctx, client)
-	if err == nil && len(reply.Topics) > 0 {
-		err = kerr.ErrorForCode(reply.Topics[0].ErrorCode)
-	}
-	if err != nil {
-		return fmt.Errorf("create the topic %s in Kafka: %w", schedulerTopic, err)
-	}
-	return nil
-}
-
-func deleteTopic(ctx context.Context, client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, topicWait)
-	defer cancel()
-	topic := kmsg.NewDeleteTopicsRequestTopic()
-	topic.Topic = new(schedulerTopic)
-	request := kmsg.NewPtrDeleteTopicsRequest()
-	request.Topics, request.TopicNames = append(request.Topics, topic), []string{schedulerTopic}
-	if _, err := request.RequestWith(ctx, client); err != nil {
-		return fmt.Errorf("delete the topic %s in Kafka: %w", schedulerTopic, err)
-	}
-	return nil
 }
 
 // produce produces events as the scheduler does.

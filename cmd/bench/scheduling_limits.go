@@ -151,15 +151,3 @@ func (l limits) rawAppend(ctx context.Context, events []rawEvent) error {
 	_, err := pipe.Exec(ctx)
 	return err
 }
-
-// rawServices runs the loops instead of services.
-func (l limits) rawServices(ctx context.Context) (*services, error) {
-	c := &services{}
-	c.runs(ctx, func(ctx context.Context) error {
-		if err := l.rawLoops(ctx, l.rawAppend); !errors.Is(err, context.Canceled) {
-			return err
-		}
-		return nil
-	}, func() error { return nil })
-	return c, nil
-}

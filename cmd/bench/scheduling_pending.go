@@ -31,7 +31,7 @@ func (s scheduling) bytes(ctx context.Context) error {
 			beside(text, "its 16 bytes and the 8 of its time"))
 	}
 	few := s.opts.size(100_000, 1000)
-	bytes, err := m.grown(ctx, func() error { return s.schedule(ctx, few, spread(few, schedule.DefaultLimits().MaxDelay)) })
+	bytes, err := m.grown(ctx, func() error { return s.schedule(ctx, 0, few, spread(few, schedule.DefaultLimits().MaxDelay)) })
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s scheduling) pending(ctx context.Context) error {
 		if err := s.fresh(ctx); err != nil {
 			return err
 		}
-		if err := s.schedule(ctx, n, spread(n, schedule.DefaultLimits().MaxDelay)); err != nil {
+		if err := s.schedule(ctx, 0, n, spread(n, schedule.DefaultLimits().MaxDelay)); err != nil {
 			return err
 		}
 		if n == s.opts.Timers {
@@ -120,7 +120,7 @@ func (s scheduling) claims(ctx context.Context, pending int) (cpu float64, claim
 	batches := s.opts.size(100, 2) // of each partition
 	due := time.Now()
 	n := batches * opts.Partitions * opts.Batch
-	if err := s.scheduleFrom(ctx, pending, n, func(int) time.Time { return due }); err != nil {
+	if err := s.schedule(ctx, pending, n, func(int) time.Time { return due }); err != nil {
 		return 0, 0, err
 	}
 	ledger := agenda.NewLedger(wire.NewClient(s.rdb), agenda.Defaults())

@@ -68,6 +68,11 @@ type services struct {
 // within reports whether the services run in this process.
 func (s *services) within() bool { return len(s.pids) == 0 }
 
+// starter returns a function that calls startServices.
+func (s *scenarioRun) starter(d servicesRequest) func(context.Context) (*services, error) {
+	return func(ctx context.Context) (*services, error) { return s.startServices(ctx, d) }
+}
+
 // startServices prepares services. The caller must call begin to run and end to stop them.
 func (s *scenarioRun) startServices(ctx context.Context, d servicesRequest) (*services, error) {
 	d.URL, d.Tenant = s.opts.URL, s.tenant
@@ -85,7 +90,10 @@ func (s *scenarioRun) startServices(ctx context.Context, d servicesRequest) (*se
 		return nil, errors.Join(err, rdb.Close())
 	}
 	c.runs(ctx, func(ctx context.Context) error { return e.Run(ctx, s.opts.Log) }, rdb.Close)
-	return c, e.Prepare(ctx)
+	if err := e.Prepare(ctx); err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	return c, nil
 }
 
 // runs makes begin start run in the background, and end stop it and then close what it used.
@@ -98,6 +106,18 @@ func (s *services) runs(ctx context.Context, run func(context.Context) error, cl
 		cancel()
 		return errors.Join(<-done, closeAll())
 	})
+}
+
+// background runs bare commands, like services, until the end.
+func background(ctx context.Context, run func(context.Context) error) *services {
+	c := &services{}
+	c.runs(ctx, func(ctx context.Context) error {
+		if err := run(ctx); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}, func() error { return nil })
+	return c
 }
 
 // processes starts services in separate processes, each with the whole request. It sends the

@@ -118,8 +118,28 @@ func (s simulator) seeds(ctx context.Context, measuring string, run func(context
 	}
 }
 
-// decideAll decides an execution from start to end. Timers fire as soon as they are
-// requested.
+// interpret returns how many executions of a document the interpreter alone decides per
+// second. Timers fire as soon as they are requested.
+func (s *scenarioRun) interpret(ctx context.Context, text string) (float64, error) {
+	s.report("the limit: the interpreter", 0)
+	def, _, err := dsl.Parse("bench.yaml", []byte(text))
+	if err != nil {
+		return 0, err
+	}
+	env := decide.NewEnv(def, decide.Options{Limits: decide.DefaultLimits()})
+	n, began := 0, time.Now()
+	for span := s.opts.Duration / 2; time.Since(began) < span; n++ {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := decideAll(env, began); err != nil {
+			return 0, err
+		}
+	}
+	return perSecond(n, time.Since(began)), nil
+}
+
+// decideAll decides an execution from start to end. Timers fire as soon as they are requested.
 func decideAll(env *decide.Env, at time.Time) error {
 	doc := env.Definition().Document
 	started := event.Event{
@@ -129,49 +149,30 @@ func decideAll(env *decide.Env, at time.Time) error {
 	}
 	state := decide.New()
 	for todo := []event.Event{started}; len(todo) > 0; todo = todo[1:] {
-		more, err := decideOne(env, state, todo[0])
-		if err != nil {
+		var d decide.Decision
+		if _, err := state.Apply(env, todo[0], &d); err != nil {
 			return fmt.Errorf("decide: %w", err)
 		}
-		todo = append(todo, more...)
+		for state.Ready() {
+			if err := state.Advance(env, &d); err != nil {
+				return fmt.Errorf("decide: %w", err)
+			}
+		}
+		for _, e := range d.Publish {
+			if e.Type != event.TimerScheduled {
+				continue
+			}
+			var t event.Timer
+			if err := decide.DecodeData(e, &t); err != nil {
+				return fmt.Errorf("decide: %w", err)
+			}
+			e.ID, e.Source, e.Type, e.Time = e.ID+"/fired", "/flunq/timer", event.TimerFired, t.FireAt
+			e.Data = event.Encode(event.Fired{Timer: t, ScheduledFor: t.FireAt, FiredAt: t.FireAt})
+			todo = append(todo, e)
+		}
 	}
 	if state.Status != decide.Completed {
 		return fmt.Errorf("decide: the execution is %s", state.Status)
 	}
 	return nil
-}
-
-// decideOne applies an event and returns the events of the requested timers.
-func decideOne(env *decide.Env, state *decide.State, e event.Event) (fired []event.Event, err error) {
-	var d decide.Decision
-	if _, err := state.Apply(env, e, &d); err != nil {
-		return nil, err
-	}
-	for state.Ready() {
-		if err := state.Advance(env, &d); err != nil {
-			return nil, err
-		}
-	}
-	for _, asked := range d.Publish {
-		if asked.Type != event.TimerScheduled {
-			continue
-		}
-		one, err := firing(asked)
-		if err != nil {
-			return nil, err
-		}
-		fired = append(fired, one)
-	}
-	return fired, nil
-}
-
-// firing returns the event of a timer, given the event that requests it.
-func firing(e event.Event) (event.Event, error) {
-	var t event.Timer
-	if err := decide.DecodeData(e, &t); err != nil {
-		return e, err
-	}
-	e.ID, e.Source, e.Type, e.Time = e.ID+"/fired", "/flunq/timer", event.TimerFired, t.FireAt
-	e.Data = event.Encode(event.Fired{Timer: t, ScheduledFor: t.FireAt, FiredAt: t.FireAt})
-	return e, nil
 }

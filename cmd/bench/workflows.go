@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -23,15 +22,10 @@ type workflow struct {
 	pure  bool // the worker computes the tasks, which do not go through the stream
 }
 
-// steps returns the number of messages of an execution: its start, and the request and the
-// result of each task that goes through the stream. Each message is read, handled in one
-// script and acknowledged.
-func (w workflow) steps() int {
-	if w.pure {
-		return 1
-	}
-	return 1 + 2*w.tasks
-}
+// steps returns the number of messages of an execution whose tasks go through the stream: its start,
+// and the request and the result of each task. Each message is read, handled in one script and
+// acknowledged.
+func (w workflow) steps() int { return 1 + 2*w.tasks }
 
 // document returns a complete document with these tasks.
 func document(name, tasks string) string {
@@ -111,9 +105,6 @@ func (wf workflows) loop(ctx context.Context) error {
 	if got.n == 0 {
 		return err
 	}
-	if got.cost != nil {
-		got.cost = got.cost.times("task", float64(w.steps())/float64(w.tasks))
-	}
 	wf.add(Result{
 		Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * float64(w.tasks), Count: got.n * w.tasks, Cost: got.cost,
 	}.beside(baseline*float64(w.tasks), "the interpreter on one core, without Redis"))
@@ -126,10 +117,14 @@ func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drainRes
 	if err != nil {
 		return drainResult{}, err
 	}
+	of, each := "step", w.steps()
+	if w.pure {
+		of, each = "task", w.tasks
+	}
 	return s.drain(ctx, drain{
-		measuring: w.name, of: "step", each: w.steps(), first: first, most: 100_000,
-		services: servicesRequest{Workers: true, Executors: true, Remote: !w.pure},
-		fill:     func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
+		measuring: w.name, of: of, each: each, first: first, most: 100_000,
+		start: s.starter(servicesRequest{Workers: true, Executors: true, Remote: !w.pure}),
+		fill:  func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
 		count: func(ctx context.Context, _ int) (int, error) {
 			counts, err := s.store.Counts(ctx, s.tenant)
 			if err == nil && counts.Faulted > 0 {
@@ -171,37 +166,4 @@ func (s *scenarioRun) begin(ctx context.Context, def *dsl.Definition, id string)
 	return engine.StartExecution(ctx, s.store, engine.StartRequest{
 		Tenant: s.tenant, ID: id, Namespace: def.Document.Namespace, Name: def.Document.Name, Version: def.Document.Version,
 	})
-}
-
-// times multiplies a cost, for a larger unit.
-func (c Cost) times(of string, n float64) *Cost {
-	c.Of = of
-	c.RedisCPU, c.CPU, c.Commands, c.RoundTrips, c.Allocated = c.RedisCPU*n, c.CPU*n, c.Commands*n, c.RoundTrips*n, c.Allocated*n
-	top := make([]Command, len(c.Top))
-	for i, one := range c.Top {
-		top[i] = Command{one.Name, one.Calls * n, one.CPU * n}
-	}
-	c.Top = top
-	return &c
-}
-
-// interpret returns how many executions of a document the interpreter alone decides per
-// second. Timers fire as soon as they are requested.
-func (s *scenarioRun) interpret(ctx context.Context, text string) (float64, error) {
-	s.report("the limit: the interpreter", 0)
-	def, _, err := dsl.Parse("bench.yaml", []byte(text))
-	if err != nil {
-		return 0, err
-	}
-	env := decide.NewEnv(def, decide.Options{Limits: decide.DefaultLimits()})
-	n, began := 0, time.Now()
-	for span := s.opts.Duration / 2; time.Since(began) < span; n++ {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if err := decideAll(env, began); err != nil {
-			return 0, err
-		}
-	}
-	return perSecond(n, time.Since(began)), nil
 }

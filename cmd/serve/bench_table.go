@@ -16,7 +16,7 @@ import (
 // table prints a report as text.
 func (b *bencher) table(report *bench.Report) {
 	h := report.Head
-	set := h.Settled
+	set := h.Settings
 	where := fmt.Sprintf("Redis %s (%s, append-only file %s)", cmp.Or(h.Redis, "of an unknown version"), set.Server, cmp.Or(set.AppendOnly, "unknown"))
 	fmt.Fprintf(b.sh.Out, "%s, %s, %s\n", cli.Printable(cmp.Or(h.CPU, h.System)), history.Count(h.Cores, "core"), h.System)
 	fmt.Fprintf(b.sh.Out, "flunq %s, %s, %s\n", h.Flunq, h.Go, cli.Printable(where))

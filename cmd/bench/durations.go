@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -16,11 +15,6 @@ func (t durations) result(name string) Result {
 		Name: name, Unit: "ms", Count: len(t), P50: t.at(0.5), P99: t.at(0.99), Least: t.at(0), Most: t.at(1),
 		Histogram: t.histogram(),
 	}
-}
-
-// besideTimes is beside for times: the limit is their median, and of is followed by their 99th percentile.
-func (r Result) besideTimes(limit Result, of string) Result {
-	return r.beside(limit.P50, fmt.Sprintf("%s (p99 %.2f ms)", of, limit.P99))
 }
 
 // at returns a percentile in milliseconds; part is 0 to 1.
