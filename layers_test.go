@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"cmd/cli":                {"cmd/actions", "cmd/dev", "cmd/replace", "engine/...", "sim", "sim/mock"},
 	"cmd/run":                {"cmd/cli", "cmd/graph", "cmd/playback", "cmd/report", "engine/...", "sim/...", "tui/...", "workflows"},
 	"cmd/check":              {"cmd/cli", "cmd/graph", "cmd/playback", "cmd/replace", "cmd/report", "cmd/run", "engine/...", "sim/...", "tui"},
-	"cmd/editor":             {"cmd/cli", "engine/dsl", "engine/expr", "engine/history", "engine/spelling", "engine/yaml", "sim/mock", "sim/spec"},
+	"cmd/editor":             {"cmd/cli", "cmd/replace", "engine/dsl", "engine/expr", "engine/history", "engine/spelling", "engine/yaml", "sim/mock", "sim/spec"},
 	"cmd/operate":            {"cmd/actions", "cmd/cli", "cmd/describe", "cmd/report", "cmd/run", "cmd/top", "engine/...", "sim", "sim/mock", "sim/recording", "tui"},
 	"cmd/doctor":             {"cmd/actions", "cmd/cli", "cmd/dev", "engine/..."},
 	"cmd/startup":            {},

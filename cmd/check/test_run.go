@@ -283,21 +283,13 @@ func (b *batch) rewrite(f *testFile) error {
 	if err != nil {
 		return cli.Fail(cli.ExitUnexpected, err)
 	}
-	if err := writeAll(texts); err != nil {
-		return err
-	}
-	for _, c := range changed {
-		c.outcome = updated
-	}
-	return nil
-}
-
-// writeAll replaces the contents of files.
-func writeAll(texts map[string][]byte) error {
 	for _, file := range slices.Sorted(maps.Keys(texts)) {
 		if err := replace.File(file, texts[file]); err != nil {
 			return fmt.Errorf("write %w", cli.WithoutVerb(file, err))
 		}
+	}
+	for _, c := range changed {
+		c.outcome = updated
 	}
 	return nil
 }

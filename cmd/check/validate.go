@@ -1,5 +1,5 @@
-// Package check contains the commands that check a document: validate, test, replay and
-// graph.
+// Package check contains the commands that check or show a document: validate, test, replay, ctk
+// and graph.
 package check
 
 import (

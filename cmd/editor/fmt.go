@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/replace"
 )
 
 // NewFormatCommand returns the command flunq fmt.
@@ -143,19 +144,10 @@ func (f *formatting) file(ctx context.Context, file string) error {
 	case f.check:
 		fmt.Fprintln(f.sh.Out, cli.Printable(name))
 	default:
-		if err := replace(file, formatted); err != nil {
+		if err := replace.File(file, formatted); err != nil {
 			return cli.Fail(cli.ExitFailed, cli.WithoutVerb(file, err))
 		}
 		fmt.Fprintln(f.sh.Out, cli.Printable(name))
 	}
 	return nil
-}
-
-// replace writes a file that exists.
-func replace(file string, text []byte) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, info.Mode().Perm())
 }
