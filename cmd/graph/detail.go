@@ -223,39 +223,14 @@ func field(v *expr.Value, key string) *expr.Value {
 	return nil
 }
 
-// duration formats an inline duration ({minutes: 5}) in the short form (PT5M).
+// duration returns an inline duration ({minutes: 5}) in the short form (PT5M), and any other as the
+// document spells it.
 func duration(v *expr.Value) string {
 	data, _ := v.Constant()
-	object, ok := data.(map[string]any)
-	if !ok {
-		return text(v)
+	if _, inline := data.(map[string]any); inline {
+		if d, err := dsl.ParseDuration(data); err == nil {
+			return d.String()
+		}
 	}
-	date, clock := amount(object["days"], "D"), amount(object["hours"], "H")+amount(object["minutes"], "M")
-	if ms, ok := object["milliseconds"]; ok {
-		clock += amount(number(object["seconds"])+number(ms)/1000, "S")
-	} else {
-		clock += amount(object["seconds"], "S")
-	}
-	if clock != "" {
-		clock = "T" + clock
-	}
-	return "P" + date + clock
-}
-
-func amount(n any, unit string) string {
-	if n == nil {
-		return ""
-	}
-	return fmt.Sprint(n) + unit
-}
-
-func number(n any) float64 {
-	switch n := n.(type) {
-	case int:
-		return float64(n)
-	case float64:
-		return n
-	default:
-		return 0
-	}
+	return text(v)
 }

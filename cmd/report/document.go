@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/cmd/graph"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/excerpt"
 )
@@ -28,27 +29,20 @@ type (
 		Runs int    `json:"runs,omitempty"`
 	}
 	nodeData struct {
-		ID     string `json:"id"`
-		Kind   string `json:"kind"`
-		Name   string `json:"name,omitempty"`
-		Detail string `json:"detail,omitempty"`
-		Group  string `json:"group,omitempty"`
-		State  state  `json:"state"`
-		Runs   int    `json:"runs,omitempty"`
+		graph.Node
+
+		State state `json:"state"`
+		Runs  int   `json:"runs,omitempty"`
 	}
 	edgeData struct {
-		From  string `json:"from"`
-		To    string `json:"to"`
-		Label string `json:"label,omitempty"`
-		Kind  string `json:"kind"`
-		Times int    `json:"times,omitempty"`
+		graph.Edge
+
+		Times int `json:"times,omitempty"`
 	}
 	groupData struct {
-		ID     string `json:"id"`
-		Kind   string `json:"kind"`
-		Name   string `json:"name"`
-		Parent string `json:"parent,omitempty"`
-		State  state  `json:"state"`
+		graph.Group
+
+		State state `json:"state"`
 	}
 )
 
@@ -59,18 +53,20 @@ func (r *Recording) document(d *document) documentData {
 		Index: d.index, Name: excerpt.Escaped(d.def.Document.Name + " " + d.def.Document.Version), Tasks: []taskData{}, Edges: []edgeData{}, Groups: []groupData{},
 	}
 	for _, n := range p.graph.Nodes {
-		count := p.nodes[n.ID]
-		node := nodeData{ID: n.ID, Kind: n.Kind, Name: excerpt.Escaped(n.Name), Detail: excerpt.Escaped(n.Detail), Group: n.Group, State: count.state()}
-		if count != nil {
+		n.Name, n.Detail, n.Line = excerpt.Escaped(n.Name), excerpt.Escaped(n.Detail), 0 // the tasks have the lines
+		node := nodeData{Node: n, State: p.nodes[n.ID].state()}
+		if count := p.nodes[n.ID]; count != nil {
 			node.Runs = count.runs
 		}
 		out.Nodes = append(out.Nodes, node)
 	}
 	for i, e := range p.graph.Edges {
-		out.Edges = append(out.Edges, edgeData{e.From, e.To, excerpt.Escaped(e.Label), e.Kind, p.edges[i]})
+		e.Label = excerpt.Escaped(e.Label)
+		out.Edges = append(out.Edges, edgeData{e, p.edges[i]})
 	}
 	for _, g := range p.graph.Groups {
-		out.Groups = append(out.Groups, groupData{g.ID, g.Kind, excerpt.Escaped(g.Name), g.Parent, p.nodes[g.ID].state()})
+		g.Name = excerpt.Escaped(g.Name)
+		out.Groups = append(out.Groups, groupData{g, p.nodes[g.ID].state()})
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(d.def.Source), "\n"), "\n") {
 		out.Lines = append(out.Lines, excerpt.Escaped(strings.TrimRight(line, "\r")))
