@@ -170,11 +170,8 @@ func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, 
 	case (m.at == "") == (m.after == ""):
 		return nil, nil, cli.Misusef("want one of --at and --after")
 	case m.at != "":
-		t, err := time.Parse(time.RFC3339Nano, m.at)
-		if err != nil {
-			return nil, nil, cli.Misusef("--at %q: want a time such as 2026-02-01T09:00:00Z", m.at)
-		}
-		return timestamppb.New(t), nil, nil
+		at, err := timeOfFlag("--at", m.at)
+		return at, nil, err
 	default:
 		d, err := delay(m.after)
 		if err != nil {
@@ -182,6 +179,18 @@ func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, 
 		}
 		return nil, d, nil
 	}
+}
+
+// timeOfFlag returns the time that a flag gives, nil if it is not given.
+func timeOfFlag(flag, text string) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil, cli.Misusef("%s %q: want a time such as 2026-02-01T09:00:00Z", flag, text)
+	}
+	return timestamppb.New(t), nil
 }
 
 // delay reads a positive duration: 10m, PT10M, 3d.

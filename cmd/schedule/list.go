@@ -7,10 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/schedule"
@@ -94,20 +92,12 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 		}
 		r.DueWithin = within
 	}
-	for _, at := range []struct {
-		flag, text string
-		to         **timestamppb.Timestamp
-	}{{"--due-before", l.dueBefore, &r.DueBefore}, {"--due-after", l.dueAfter, &r.DueAfter}} {
-		if at.text == "" {
-			continue
-		}
-		t, err := time.Parse(time.RFC3339Nano, at.text)
-		if err != nil {
-			return nil, cli.Misusef("%s %q: want a time such as 2026-02-01T09:00:00Z", at.flag, at.text)
-		}
-		*at.to = timestamppb.New(t)
+	var err error
+	if r.DueBefore, err = timeOfFlag("--due-before", l.dueBefore); err != nil {
+		return nil, err
 	}
-	return r, nil
+	r.DueAfter, err = timeOfFlag("--due-after", l.dueAfter)
+	return r, err
 }
 
 func (l *listing) run(ctx context.Context, c *client, _ []string) error {

@@ -1,5 +1,5 @@
-// Package serve contains the commands that run an engine: serve, dev with its clock, and
-// bench.
+// Package serve contains the commands that run an engine, serve, dev and bench, and those that ask a
+// running one: health and clock.
 package serve
 
 import (
