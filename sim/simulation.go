@@ -305,9 +305,11 @@ func (sim *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 		}
 	}
 	if stop == TasksUp && sim.cfg.Plan == nil {
-		if r.Busiest, err = Busiest(ctx, sim.engine.Store, sim.cfg.Definition, sim.cfg.Tenant, sim.cfg.ID); err != nil {
+		starts := Starts{}
+		if err := sim.engine.Store.EachPage(ctx, x, 0, starts.Add); err != nil {
 			return nil, err
 		}
+		r.Busiest = starts.Busiest(sim.cfg.Definition)
 	}
 	if r.Missed, err = sim.missed.allMissed(ctx); err != nil {
 		return nil, err

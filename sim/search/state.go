@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/explore"
@@ -224,25 +223,19 @@ func (s *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	}
 }
 
-// busiest names the task that ran most often.
+// busiest describes which tasks of the execution were started most often, after a semicolon; "" if none
+// was started twice.
 func (s *searchState) busiest(t *sim.Trial) string {
-	counts, most := map[string]int{}, ""
+	starts := sim.Starts{}
 	for _, end := range t.Ends {
-		for _, e := range end.History {
-			ref := event.ParseRun(e.Task).Ref
-			if task := s.Config.Definition.Task(ref); e.Type != event.TaskRequested || end.ID != t.Execution || task == nil || len(task.Do) > 0 {
-				continue
-			}
-			if counts[ref]++; counts[ref] > counts[most] {
-				most = ref
-			}
+		if end.ID == t.Execution {
+			_ = starts.Add(end.History) // never fails
 		}
 	}
-	if counts[most] < 2 { // nothing was repeated
-		return ""
+	if text := starts.Busiest(s.Config.Definition); text != "" {
+		return "; " + text
 	}
-	task := s.Config.Definition.Task(most)
-	return fmt.Sprintf("; %s (line %d) has run %s times", task.Name, task.Pos.Line, history.Number(counts[most]))
+	return ""
 }
 
 // engineFails reports whether a companion fails: then the engine may be the reason why a
