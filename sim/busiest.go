@@ -35,15 +35,19 @@ func (s Starts) Busiest(def *dsl.Definition) string {
 		return ""
 	}
 	var names []string
+	lowest := highest // of the named ones
 	for ref, t := range def.Tasks() {
 		// The last iteration may not have reached all of its tasks.
 		if s[ref] >= highest-1 && len(names) < most && !slices.Contains(names, t.Name) {
-			names = append(names, t.Name)
+			names, lowest = append(names, t.Name), min(lowest, s[ref])
 		}
 	}
 	times := history.Count(highest, "time")
 	if len(names) == 1 {
 		return fmt.Sprintf("task %s was started %s", names[0], times)
+	}
+	if lowest < highest {
+		return fmt.Sprintf("tasks %s were started up to %s", strings.Join(names, ", "), times)
 	}
 	return fmt.Sprintf("tasks %s were started %s each", strings.Join(names, ", "), times)
 }
