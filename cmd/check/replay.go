@@ -284,7 +284,7 @@ func (r *replaying) take(row replayRow) error {
 		r.rows = append(r.rows, row)
 		return nil
 	case "jsonl":
-		return r.line(row)
+		return cli.List[replayRow]{}.Print(r.sh, r.format, []replayRow{row})
 	default:
 		r.text(row)
 		return nil

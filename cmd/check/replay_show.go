@@ -38,12 +38,6 @@ func recordingFiles(args []string) ([]string, error) {
 	return files, nil
 }
 
-// line prints a row as JSON.
-func (r *replaying) line(row replayRow) error {
-	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(cli.WithEmptyLists(row)))
-	return err
-}
-
 // text prints the result for a file.
 func (r *replaying) text(row replayRow) {
 	switch {

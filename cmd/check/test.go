@@ -139,18 +139,13 @@ func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	if err := b.run(ctx); err != nil {
 		return b, err
 	}
-	return b, b.finish()
-}
-
-// finish prints the summary, the reports and the annotations.
-func (b *batch) finish() error {
 	for _, write := range []func() error{b.summarize, b.writeJUnit, b.writeCoverage} {
 		if err := write(); err != nil {
-			return err
+			return b, err
 		}
 	}
 	b.annotate()
-	return nil
+	return b, nil
 }
 
 // verdict returns the error for the exit code.

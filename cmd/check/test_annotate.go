@@ -17,8 +17,12 @@ func (b *batch) annotate() {
 		return
 	}
 	for _, f := range b.files {
-		if f.err != nil {
-			b.annotateMistakes(f)
+		for _, m := range cli.AllMistakes(f.err) {
+			text := m.Message
+			if m.Suggestion != "" {
+				text += "\nhelp: " + m.Suggestion
+			}
+			b.annotation(spec.Place{File: m.File, Line: m.Line, Col: m.Column}, "invalid", text)
 		}
 		for _, c := range f.cases {
 			switch c.outcome {
@@ -31,16 +35,6 @@ func (b *batch) annotate() {
 			default:
 			}
 		}
-	}
-}
-
-func (b *batch) annotateMistakes(f *testFile) {
-	for _, m := range cli.AllMistakes(f.err) {
-		text := m.Message
-		if m.Suggestion != "" {
-			text += "\nhelp: " + m.Suggestion
-		}
-		b.annotation(spec.Place{File: m.File, Line: m.Line, Col: m.Column}, "invalid", text)
 	}
 }
 

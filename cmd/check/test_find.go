@@ -33,29 +33,21 @@ func testFiles(args []string) ([]string, error) {
 	return files, nil
 }
 
+// testsIn returns the test files in a folder, a test file itself, or the test file of a workflow.
 func testsIn(arg string) ([]string, error) {
 	files, isFolder, err := cli.FilesOf(arg, func(path string) (bool, error) { return isTest(path), nil })
-	if err != nil || isFolder {
+	if err != nil || isFolder || isTest(arg) {
 		return files, err
 	}
-	return testOf(arg)
+	test := strings.TrimSuffix(arg, filepath.Ext(arg)) + spec.Suffixes()[0]
+	if _, err := os.Stat(test); err != nil {
+		return nil, cli.Misusef("%s is not a test file, and there is no %s beside it", arg, filepath.Base(test))
+	}
+	return []string{test}, nil
 }
 
 func isTest(file string) bool {
 	return slices.ContainsFunc(spec.Suffixes(), func(suffix string) bool { return strings.HasSuffix(file, suffix) })
-}
-
-// testOf returns a test file itself or the test file of a workflow.
-func testOf(file string) ([]string, error) {
-	if isTest(file) {
-		return []string{file}, nil
-	}
-	ext := filepath.Ext(file)
-	test := strings.TrimSuffix(file, ext) + spec.Suffixes()[0]
-	if _, err := os.Stat(test); err != nil {
-		return nil, cli.Misusef("%s is not a test file, and there is no %s beside it", file, filepath.Base(test))
-	}
-	return []string{test}, nil
 }
 
 // readForTest reads a file that a test needs.

@@ -199,24 +199,27 @@ func (b *batch) showFinished(from int) (int, error) {
 		if err := b.show(f); err != nil {
 			return from, err
 		}
-		f.release()
-	}
-	return from, nil
-}
-
-// release releases data that is no longer needed, since there may be many cases.
-func (f *testFile) release() {
-	for _, c := range f.cases {
-		if c.outcome == passed && c.verdict != nil {
-			c.verdict.Outcome, c.timeline = nil, nil
+		for _, c := range f.cases { // there may be many
+			if c.outcome == passed && c.verdict != nil {
+				c.verdict.Outcome, c.timeline = nil, nil
+			}
 		}
 	}
+	return from, nil
 }
 
 // one runs a case.
 func (b *batch) one(ctx context.Context, c *testCase) {
 	began := time.Now()
-	c.verdict, c.err = c.Run(ctx, b.base, b.observer(c.Case))
+	var observe func(*spec.Outcome)
+	if b.coverage.String() != "" {
+		observe = func(o *spec.Outcome) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.reached.Add(c.Suite(), c.Secrets, o)
+		}
+	}
+	c.verdict, c.err = c.Run(ctx, b.base, observe)
 	c.took = time.Since(began)
 	switch {
 	case ctx.Err() != nil:
@@ -230,18 +233,6 @@ func (b *batch) one(ctx context.Context, c *testCase) {
 	}
 	if b.verbose && c.verdict != nil {
 		c.timeline = b.timeline(c)
-	}
-}
-
-// observer returns the function that adds each run to the coverage, nil without --coverage.
-func (b *batch) observer(c *spec.Case) func(*spec.Outcome) {
-	if b.coverage.String() == "" {
-		return nil
-	}
-	return func(o *spec.Outcome) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.reached.Add(c.Suite(), c.Secrets, o)
 	}
 }
 
