@@ -187,40 +187,32 @@ func (s *server) request(method string, p parameters) (any, error) {
 		s.ended = true
 		return nil, nil
 	}
-	if !open || !d.ours() {
-		return nil, unknownMethod(method)
-	}
-	switch method {
-	case "textDocument/completion":
-		return d.complete(p.Position), nil
-	case "textDocument/hover":
-		return d.hover(p.Position), nil
-	case "textDocument/definition":
-		if target := d.definition(p.Position); target != nil {
-			return map[string]any{"uri": p.TextDocument.URI, "range": d.keyRange(target)}, nil
-		}
+	answer := map[string]func() any{
+		"textDocument/completion":     func() any { return d.complete(p.Position) },
+		"textDocument/hover":          func() any { return d.hover(p.Position) },
+		"textDocument/documentSymbol": func() any { return d.symbols(d.root) },
+		"textDocument/definition": func() any {
+			if target := d.definition(p.Position); target != nil {
+				return map[string]any{"uri": p.TextDocument.URI, "range": d.keyRange(target)}
+			}
+			return nil
+		},
+		"textDocument/formatting": func() any {
+			formatted, err := Format("", []byte(text))
+			if err != nil || string(formatted) == text {
+				return []edit{} // mistakes are shown already
+			}
+			return []edit{{textRange{End: position{Line: len(d.lines)}}, string(formatted)}}
+		},
+	}[method]
+	switch {
+	case answer == nil:
+		return nil, &rpcError{codeUnknownMethod, "unknown method " + method}
+	case !open || !d.ours():
 		return nil, nil
-	case "textDocument/documentSymbol":
-		return d.symbols(d.root), nil
-	case "textDocument/formatting":
-		formatted, err := Format("", []byte(text))
-		if err != nil || string(formatted) == text {
-			return []edit{}, nil //nolint:nilerr // the mistakes are shown already
-		}
-		return []edit{{textRange{End: position{Line: len(d.lines)}}, string(formatted)}}, nil
 	default:
-		return nil, unknownMethod(method)
+		return answer(), nil
 	}
-}
-
-// unknownMethod returns the error for a method that the server does not support; nil for methods
-// that can be about any file.
-func unknownMethod(method string) error {
-	switch method {
-	case "textDocument/completion", "textDocument/hover", "textDocument/definition", "textDocument/documentSymbol", "textDocument/formatting":
-		return nil
-	}
-	return &rpcError{codeUnknownMethod, "unknown method " + method}
 }
 
 // pathOf returns the path of a file.

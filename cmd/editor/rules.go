@@ -84,14 +84,9 @@ type linter struct {
 	portable bool
 }
 
-// node returns the value at a JSON pointer, and the position of its key.
-func (l *linter) node(ref string) (at yaml.Pos, n *yaml.Node) {
-	return l.root.At(ref)
-}
-
 // task checks a task by itself.
 func (l *linter) task(ref string, t *dsl.Task) {
-	_, n := l.node(ref)
+	_, n := l.root.At(ref)
 	if slices.Contains([]string{dsl.Continue, dsl.Exit, dsl.End}, t.Name) {
 		l.Warn(ruleTaskName, t.Pos, "give it another name", "no then can lead to a task that is named %s", t.Name)
 	}
@@ -115,7 +110,7 @@ func (l *linter) bounded(ref string, t *dsl.Task) bool {
 	}
 	for above, other := range l.def.Tasks() {
 		if other.Kind == dsl.Emit {
-			_, event := l.node(above + "/emit/event/with")
+			_, event := l.root.At(above + "/emit/event/with")
 			if event.Get("flunqafter") != nil && t.Listen != nil && l.hears(ref, event.Get("type").Text()) {
 				return true
 			}
@@ -126,7 +121,7 @@ func (l *linter) bounded(ref string, t *dsl.Task) bool {
 
 // hears reports whether a listen names a type of events.
 func (l *linter) hears(ref, eventType string) bool {
-	_, to := l.node(ref + "/listen/to")
+	_, to := l.root.At(ref + "/listen/to")
 	found := false
 	walk(to, func(key string, n *yaml.Node) {
 		found = found || key == "type" && n.Text() == eventType
@@ -177,14 +172,14 @@ func (l *linter) variables(list dsl.TaskList, i int, t *dsl.Task) {
 	if t.Call == nil || t.Call.HTTP == nil {
 		return
 	}
-	at, endpoint := l.node(t.Ref + "/with/endpoint")
+	at, endpoint := l.root.At(t.Ref + "/with/endpoint")
 	if uri := endpoint.Get("uri"); uri != nil {
 		at, endpoint = uri.Pos, uri
 	}
-	_, known := l.node(t.Ref + "/input/from")
+	_, known := l.root.At(t.Ref + "/input/from")
 	if known == nil && i > 0 && !jumpsTo(list, t.Name) {
 		if before := list[i-1]; before.Kind == dsl.Set && before.Output.As == nil && before.If == nil {
-			_, known = l.node(before.Ref + "/set")
+			_, known = l.root.At(before.Ref + "/set")
 		}
 	}
 	if endpoint == nil || known == nil || known.Shape != yaml.Object || strings.Contains(endpoint.Text(), "${") {
@@ -283,7 +278,7 @@ var pattern = regexp.MustCompile(`[*+?|\\^$()\[\]]`)
 
 // portability finds what other runtimes do differently.
 func (l *linter) portability(ref string, t *dsl.Task, n *yaml.Node) {
-	then, _ := l.node(ref + "/then")
+	then, _ := l.root.At(ref + "/then")
 	own := n.KeyPos(string(t.Kind))
 	if t.Then == dsl.End && strings.Count(ref, "/") > 3 {
 		l.Warn(ruleNestedEnd, then, "set a value and branch with a switch in the outer list", "end in a nested list ends the workflow here, and only the list in some runtimes")
@@ -298,14 +293,14 @@ func (l *linter) portability(ref string, t *dsl.Task, n *yaml.Node) {
 	case t.Fork != nil && !t.Fork.Compete && t.Output.As == nil:
 		l.Warn(ruleForkOutput, own, "export what you need in the tasks after it", "the output is a list of the outputs here, and a map or empty in some runtimes")
 	case t.Try != nil && t.Try.Catch.Retry != nil && t.Try.Catch.Do != nil:
-		at, _ := l.node(ref + "/catch/do")
+		at, _ := l.root.At(ref + "/catch/do")
 		l.Warn(ruleRetryAndDo, at, "put the try with the retry into another one with the do", "do runs after the last retry here, and at each failure or never in some runtimes")
 	case t.Listen != nil:
 		if t.Listen.Read == "raw" {
-			at, _ := l.node(ref + "/listen/read")
+			at, _ := l.root.At(ref + "/listen/read")
 			l.Warn(ruleReadRaw, at, "read the data or the envelope", "each runtime reads raw differently")
 		}
-		_, to := l.node(ref + "/listen/to")
+		_, to := l.root.At(ref + "/listen/to")
 		walk(to, func(key string, with *yaml.Node) {
 			if key != "with" {
 				return

@@ -87,11 +87,11 @@ func caseRows(t *dsl.Task) []row {
 		} else {
 			otherwise = false
 		}
-		r.detail += arrow(orContinue(c.Then))
+		r.detail += arrow(cmp.Or(c.Then, dsl.Continue))
 		rows = append(rows, r)
 	}
 	if otherwise {
-		rows = append(rows, row{name: "otherwise", detail: strings.TrimSpace(arrow(orContinue(t.Then)))})
+		rows = append(rows, row{name: "otherwise", detail: strings.TrimSpace(arrow(cmp.Or(t.Then, dsl.Continue)))})
 	}
 	return rows
 }
@@ -110,10 +110,6 @@ func arrow(then string) string {
 		return ""
 	}
 	return " → " + then
-}
-
-func orContinue(then string) string {
-	return cmp.Or(then, dsl.Continue)
 }
 
 type tree struct {

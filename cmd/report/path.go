@@ -178,21 +178,18 @@ func (p *path) fork(x *run) {
 	for _, child := range x.children {
 		begun[child.Ref] = true
 	}
-	p.every(x.Ref, func(e graph.Edge) bool { return begun[taskOf(e.To)] || p.within(begun, e.To) }, 1)
+	p.every(x.Ref, func(e graph.Edge) bool {
+		for ref := range begun {
+			if rest, is := strings.CutPrefix(e.To, ref); is && (rest == "" || rest[0] == '/' || rest[0] == '#') {
+				return true
+			}
+		}
+		return false
+	}, 1)
 	if join := x.Ref + "#join"; x.status() == stateDone {
 		p.tally(join).runs++
 		p.all(join)
 	}
-}
-
-// within reports whether a node is inside one of several tasks.
-func (*path) within(refs map[string]bool, node string) bool {
-	for ref := range refs {
-		if strings.HasPrefix(node, ref+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // choose counts the edge that a switch took: the first one that leads to its target.
@@ -204,24 +201,18 @@ func (p *path) choose(x *run) {
 	if task == nil {
 		return
 	}
-	ways := p.out[x.Ref]
-	for i, c := range task.Switch {
-		if c.Then == x.then && i < len(ways) {
-			p.edges[p.edgeOf(x.Ref, c)]++
-			return
+	for _, c := range task.Switch {
+		if c.Then != x.then {
+			continue
+		}
+		for _, i := range p.out[x.Ref] {
+			if label := p.graph.Edges[i].Label; label == c.Name+" (default)" || strings.HasPrefix(label, c.Name+": ") {
+				p.edges[i]++
+				return
+			}
 		}
 	}
 	p.every(x.Ref, func(e graph.Edge) bool { return e.Label == "otherwise" }, 1)
-}
-
-// edgeOf returns the edge of a case.
-func (p *path) edgeOf(ref string, c dsl.SwitchCase) int {
-	for _, i := range p.out[ref] {
-		if label := p.graph.Edges[i].Label; label == c.Name+" (default)" || strings.HasPrefix(label, c.Name+": ") {
-			return i
-		}
-	}
-	return p.out[ref][0]
 }
 
 // attempts counts the attempts of a try and the errors that it caught.
@@ -268,9 +259,3 @@ func (r *run) lastFailed() bool {
 
 // caught reports whether a task belongs to the catch of a try.
 func caught(try, ref string) bool { return strings.HasPrefix(ref, try+"/catch/") }
-
-// taskOf returns the task that a node belongs to.
-func taskOf(node string) string {
-	ref, _, _ := strings.Cut(node, "#")
-	return ref
-}

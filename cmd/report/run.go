@@ -135,7 +135,12 @@ func (r *Recording) note(e event.Event, entry history.Entry) *run {
 		} else {
 			r.begin(x)
 		}
-		r.put(x)
+		r.runs = append(r.runs, x)
+		if x.parent == nil {
+			r.roots = append(r.roots, x)
+		} else {
+			x.parent.children = append(x.parent.children, x)
+		}
 	}
 	mark := func(kind, text string) {
 		x.events = append(x.events, runEvent{history.Moment{At: e.Time, Version: entry.Version}, kind, text})
@@ -158,16 +163,6 @@ func (r *Recording) note(e event.Event, entry history.Entry) *run {
 	default:
 	}
 	return x
-}
-
-// put adds a run below its parent.
-func (r *Recording) put(x *run) {
-	r.runs = append(r.runs, x)
-	if x.parent == nil {
-		r.roots = append(r.roots, x)
-		return
-	}
-	x.parent.children = append(x.parent.children, x)
 }
 
 // start adds what is known about an execution.
