@@ -51,6 +51,7 @@ type Redis struct {
 
 	publish func(context.Context) (published int, next time.Time, err error) // see Publish; may be nil
 
+	lock   lock // of the data file
 	saving sync.Mutex
 	saved  [32]byte      // hash of the content of the data file
 	stamp  stamp         // of the file when it was last read or written
@@ -66,8 +67,25 @@ type Redis struct {
 // ErrTaken is wrapped by errors about a port that another program uses.
 var ErrTaken = errors.New("the port is in use")
 
-// Open starts a Redis with the content of its data file.
+// ErrUsed is wrapped by errors about a data file that another flunq dev uses.
+var ErrUsed = errors.New("the data file is in use")
+
+// Open starts a Redis with the content of its data file, which no other process may use until Close.
 func Open(ctx context.Context, opts Options) (*Redis, error) {
+	lock, err := lockData(opts.Data)
+	if err != nil {
+		return nil, err
+	}
+	r, err := open(ctx, opts)
+	if err != nil {
+		lock.release()
+		return nil, err
+	}
+	r.lock = lock
+	return r, nil
+}
+
+func open(ctx context.Context, opts Options) (*Redis, error) {
 	stamp := stampOf(opts.Data)
 	kept, err := load(opts.Data)
 	if err != nil {
@@ -186,4 +204,5 @@ func (r *Redis) Close() {
 		_ = r.listener.Close()
 	}
 	r.mini.Close()
+	r.lock.release()
 }

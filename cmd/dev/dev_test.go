@@ -308,13 +308,20 @@ func TestDataFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, another := open(t, dev.Options{Data: data})
-	another.Set(ctx, "b", "longer", 0)
-	if err := other.SaveAll(ctx); err != nil {
+	if _, err := dev.Open(ctx, dev.Options{Data: data}); !errors.Is(err, dev.ErrUsed) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+		t.Errorf("opening a file that is in use: %v", err)
+	}
+	if err := os.WriteFile(data, append(text, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.SaveAll(ctx); !errors.Is(err, dev.ErrChanged) {
 		t.Errorf("saving over what another has saved: %v", err)
+	}
+	r.Close()
+	r, _ = open(t, dev.Options{Data: data})
+	r.Close()
+	if _, err := os.Stat(data + ".lock"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock is left: %v", err)
 	}
 	for name, broken := range map[string]string{
 		"half": string(text[:len(text)/2]), "empty": "", "another": `{"flunq_dev": 2}`, "other": "{}",
