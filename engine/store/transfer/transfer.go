@@ -56,7 +56,7 @@ const (
 )
 
 // Find examines the tenant without changing anything. It fails if a process serves the tenant, or if
-// the tenant exists at its destination.
+// the tenant exists at its destination, except as an empty stream.
 func (m *Move) Find(ctx context.Context) error {
 	if err := store.CheckTenant(m.Tenant); err != nil {
 		return err
@@ -75,12 +75,30 @@ func (m *Move) Find(ctx context.Context) error {
 	}
 	m.copied = slices.Contains(there, arrived)
 	if m.Keys > 0 && slices.Contains(there, streamSuffix) {
-		return fmt.Errorf("tenant %s: %w", m.Tenant, ErrThere)
+		if err := m.unused(ctx, there); err != nil {
+			return err
+		}
 	}
 	if m.Keys == 0 && !m.copied {
 		return fmt.Errorf("tenant %s: %w", m.Tenant, store.ErrNotFound)
 	}
 	return m.findTimers(ctx)
+}
+
+// unused returns an error unless the tenant at its destination is only an empty stream, which a service
+// has created there, and no process serves it.
+func (m *Move) unused(ctx context.Context, there []string) error {
+	entries, err := m.To.Redis().XLen(ctx, m.To.Keys().Stream(m.Tenant)).Result()
+	switch {
+	case err != nil:
+		return store.Failed("look for events at the destination", err)
+	case entries > 0 || len(there) > 1:
+		return fmt.Errorf("tenant %s: %w", m.Tenant, ErrThere)
+	}
+	if err := Unserved(ctx, m.To, m.Tenant); err != nil {
+		return fmt.Errorf("at the destination: %w", err)
+	}
+	return nil
 }
 
 // Unserved returns an ErrServed if a process serves a tenant.

@@ -122,6 +122,12 @@ func TestMove(t *testing.T) {
 	before := keys(t, single)
 
 	look := &transfer.Move{Tenant: moving, From: from, To: to}
+	used, key := cluster.Client(t), to.Keys().Stream(moving)
+	id := used.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Val()
+	if err := look.Find(t.Context()); !errors.Is(err, transfer.ErrThere) {
+		t.Errorf("a tenant with an event is at the destination: %v", err)
+	}
+	must(t, used.XDel(t.Context(), key, id).Err()) // as a service leaves it that has found no events
 	must(t, look.Find(t.Context()))
 	if look.Timers != 6 || look.Keys < 10 {
 		t.Errorf("found %d keys and %d timers, want 6 timers", look.Keys, look.Timers)
