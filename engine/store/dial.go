@@ -131,6 +131,9 @@ func clientOptions(address string) (*redis.Options, error) {
 	if opts.TLSConfig != nil {
 		opts.TLSConfig.MinVersion = tls.VersionTLS12
 	}
+	if opts.Network == "tcp" && !havePorts(opts.Addr) {
+		return nil, fmt.Errorf("redis address %s: the port must be 1 to 65535", Redacted(address))
+	}
 	opts.MaxRetries = -1
 	opts.DialerRetries = 1
 	opts.PipelinePoolSize = -1
@@ -176,6 +179,9 @@ func failoverOptions(address string) (*redis.FailoverOptions, error) {
 		return nil, wrong
 	}
 	addPort(opts.SentinelAddrs, "26379")
+	if !havePorts(opts.SentinelAddrs...) {
+		return nil, wrong
+	}
 	return opts, nil
 }
 
@@ -194,6 +200,17 @@ func addPort(hosts []string, port string) {
 			hosts[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
 		}
 	}
+}
+
+// havePorts reports whether each address ends with a port that can exist.
+func havePorts(addresses ...string) bool {
+	for _, address := range addresses {
+		_, port, err := net.SplitHostPort(address)
+		if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 const clusterSuffix = "-cluster"
@@ -236,6 +253,9 @@ func clusterOptions(address string) (*redis.ClusterOptions, error) {
 		}
 	}
 	addPort(hosts, "6379")
+	if !havePorts(hosts...) {
+		return nil, wrong
+	}
 	return opts, nil
 }
 
