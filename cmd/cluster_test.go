@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 )
 
@@ -51,14 +53,14 @@ func TestMasterDown(t *testing.T) {
 	}
 }
 
-// If a master is down, timers ls lists the timers on the others and says which are missing, and
-// a process is ready, says so too, and still has the metrics of the others.
-func TestTimersOfOtherMasters(t *testing.T) {
+// If a master is down, the listings of all tenants list what the others have and say what is missing.
+// A process is ready, says so too, and still has the metrics of the others; another one starts.
+func TestOtherMasters(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	url := cluster.URL()
 	shared := cluster.MasterOf(t, "flunq:processes")
-	down := ""
+	down, up := "", ""
 	tenants := []string{"t-1", "t-2", "t-3", "t-4", "t-5", "t-6", "t-7", "t-8"}
 	for _, tenant := range tenants {
 		if _, stderr, code := flunq(t, nil, "start", "../workflows/reminder.yaml", "--after", "1h", "--tenant", tenant, "--redis-url", url); code != 0 {
@@ -66,9 +68,11 @@ func TestTimersOfOtherMasters(t *testing.T) {
 		}
 		if at := cluster.MasterOf(t, "tenant:{"+tenant+"}:events"); down == "" && at != shared && at != cluster.MasterOf(t, "flunq:tenants") {
 			down = tenant
+		} else if at == shared {
+			up = tenant
 		}
 	}
-	if down == "" {
+	if down == "" || up == "" {
 		t.Fatal("every tenant is on the master of the shared keys")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -89,12 +93,37 @@ func TestTimersOfOtherMasters(t *testing.T) {
 		}
 	}
 	ready("ready\n")
+	if _, stderr, code := flunq(t, nil, "start", "../workflows/reminder.yaml", "--tenant", up, "--redis-url", url); code != 0 {
+		t.Fatal(stderr)
+	}
+	keys := store.New(cluster.Client(t), store.Options{}).Keys()
+	for _, tenant := range tenants {
+		redistest.CLI(t, "-c", "-u", "redis://"+cluster.Nodes[0].Addr(), "XADD", keys.DeadLetters(tenant), "*", "reason", "test")
+	}
 	cluster.MasterOf(t, "tenant:{"+down+"}:events").Kill()
 	ready("ready, but only 2 of 3 masters of the Redis Cluster answer and accept writes: the tenants of the others wait\n")
 	stdout, stderr, code := flunq(t, nil, "timers", "ls", "-A", "-o", "json", "--redis-url", url)
 	if code != 6 || !strings.Contains(stderr, "flunq: the timers of these tenants are missing: ") || !strings.Contains(stderr, down) || !strings.Contains(stdout, `"tenant": "t-`) || strings.Contains(stdout, down) {
 		t.Errorf("timers ls: code %d: %s%s", code, stdout, stderr)
 	}
+	for _, list := range []struct {
+		command, missing string
+	}{{"ps", "the executions of these tenants are missing: "}, {"dlq ls", "dead letters on other masters, if there are any, are missing: "}} {
+		args := append(strings.Fields(list.command), "-A", "-o", "json", "--redis-url", url)
+		stdout, stderr, code := flunq(t, nil, args...)
+		if code != 6 || !strings.Contains(stderr, "flunq: "+list.missing) || !strings.Contains(stdout, `"tenant": "t-`) || strings.Contains(stdout, down) {
+			t.Errorf("%s: code %d: %s%s", list.command, code, stdout, stderr)
+		}
+	}
+	_, log, ended := serving(ctx, t, "--redis-url", url)
+	said := ""
+	for log.Scan() && !strings.Contains(log.Text(), `"msg":"serving"`) {
+		said += log.Text() + "\n"
+	}
+	if !strings.Contains(said, "not every master of the Redis Cluster answers") || !strings.Contains(said, `"masters":3,"writable":2`) {
+		t.Errorf("serve says:\n%s%s", said, log.Text())
+	}
+	go drain(log)
 	answer, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +136,50 @@ func TestTimersOfOtherMasters(t *testing.T) {
 		t.Errorf("the metrics are those of other tenants:\n%s", page)
 	}
 	cancel()
-	if got := <-stopped; got != 0 {
-		t.Errorf("exit code %d", got)
+	for _, code := range []chan int{stopped, ended} {
+		if got := <-code; got != 0 {
+			t.Errorf("exit code %d", got)
+		}
+	}
+}
+
+// Doctor asks a master that does not answer once, and not again in each check.
+func TestDoctorOfFrozenMaster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	frozen := cluster.MasterOf(t, "tenant:{default}:events")
+	if err := syscall.Kill(frozen.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	stdout, stderr, code := flunq(t, nil, "doctor", "-A", "--redis-url", cluster.URL())
+	const most = 40 * time.Second
+	if took := time.Since(began); code != 4 || took > most || !strings.Contains(stdout, "bad      redis          "+frozen.Addr()) {
+		t.Errorf("after %v: code %d: %s%s", took, code, stdout, stderr)
+	}
+}
+
+// Doctor says whose tenants wait if slots have no master.
+func TestDoctorOfUncoveredSlots(t *testing.T) {
+	t.Parallel()
+	for setting, waits := range map[string]string{"yes": "every tenant waits", "no": "their tenants wait"} {
+		t.Run("require full coverage: "+setting, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", setting)
+			for _, node := range cluster.Nodes {
+				redistest.CLI(t, "-u", "redis://"+node.Addr(), "CONFIG", "SET", "cluster-replica-no-failover", "yes")
+			}
+			cluster.MasterOf(t, "tenant:{default}:events").Kill()
+			for began := time.Now(); ; {
+				stdout, stderr, _ := flunq(t, nil, "doctor", "--redis-url", cluster.URL())
+				if strings.Contains(stdout, "slots have no master, and "+waits) {
+					return
+				}
+				if time.Since(began) > time.Minute {
+					t.Fatalf("%s%s", stdout, stderr)
+				}
+			}
+		})
 	}
 }
 

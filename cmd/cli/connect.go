@@ -90,6 +90,15 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
 }
 
+// Now returns the time by the clock of the Redis that has the tenant, by which timers and ages are
+// counted; for all tenants of a cluster, that of any master that answers.
+func (r *Remote) Now(ctx context.Context, allTenants bool) (time.Time, error) {
+	if allTenants {
+		return store.AnyNow(ctx, r.Store)
+	}
+	return r.Store.NowOf(ctx, r.Tenant)
+}
+
 // Run returns the RunE of a command that needs a connection.
 func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
@@ -102,11 +111,10 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 	}
 }
 
-// RunAt is like Run, and also passes the time by the clock of the Redis that has the tenant, by which
-// timers and ages are counted.
+// RunAt is like Run, and also passes the time of Remote.Now for one tenant.
 func (t *Target) RunAt(run func(ctx context.Context, r *Remote, now time.Time, args []string) error) func(*cobra.Command, []string) error {
 	return t.Run(func(ctx context.Context, r *Remote, args []string) error {
-		now, err := r.Store.NowOf(ctx, r.Tenant)
+		now, err := r.Now(ctx, false)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 		return err
 	}
 	took := d.now().Sub(before)
+	if err := c.Abandon(ctx, d.remote.Store); err != nil {
+		return err
+	}
 	d.masters = c.Masters
 	d.add(ofCluster(c))
 	var all [][]finding // of each master, in the same order
@@ -54,8 +57,17 @@ func ofCluster(c store.Cluster) finding {
 	f.Text = fmt.Sprintf("%s, %s", history.Count(len(c.Masters), "master"), history.Count(replicas, "replica"))
 	switch {
 	case c.Uncovered > 0:
-		f.State, f.Text = isBad, f.Text+fmt.Sprintf(": %s of %s have no master, and their tenants wait", history.Number(int64(c.Uncovered)), history.Count(store.Slots, "slot"))
+		f.State, f.Text = isBad, f.Text+fmt.Sprintf(": %s of %s have no master, and ", history.Number(int64(c.Uncovered)), history.Count(store.Slots, "slot"))
 		f.Remedy = "bring their node back, or give the slots to another one (redis-cli --cluster fix)"
+		if c.Down {
+			f.Text += "every tenant waits, since the cluster is down"
+			f.Remedy += "; with cluster-require-full-coverage no, the tenants of other slots continue meanwhile"
+		} else {
+			f.Text += "their tenants wait"
+		}
+	case c.Down:
+		f.State, f.Text = isBad, f.Text+": the cluster is down (cluster_state:fail), and every tenant waits"
+		f.Remedy = "bring the masters back that the others cannot reach: most of them must be there"
 	case len(c.Gone) > 0:
 		f.State, f.Text = isDoubtful, f.Text+"; out of reach: "+strings.Join(c.Gone, ", ")
 		f.Remedy = "bring them back, or make the others forget them (CLUSTER FORGET)"

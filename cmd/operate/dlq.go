@@ -51,7 +51,7 @@ searches everything.`,
 	l.filter = deadLetterFlags(c)
 	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	c.Flags().StringVar(&l.after, "after", "", "continue after the dead letter `ID`")
-	c.RunE = l.target.RunAt(l.run)
+	c.RunE = l.target.Run(l.run)
 	return c
 }
 
@@ -65,10 +65,16 @@ type deadLetterListing struct {
 	limit  int
 }
 
-func (l *deadLetterListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ []string) error {
-	found, err := l.filter.newest(ctx, r, now, l.after, l.limit)
+// run lists what can be read, even if a master of a cluster does not answer, and returns an error that
+// says what is missing.
+func (l *deadLetterListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
+	now, err := r.Now(ctx, l.filter.allTenants)
 	if err != nil {
 		return err
+	}
+	found, missing := l.filter.newest(ctx, r, now, l.after, l.limit)
+	if len(found) == 0 && missing != nil {
+		return missing
 	}
 	more := l.limit > 0 && len(found) > l.limit
 	if more {
@@ -84,7 +90,7 @@ func (l *deadLetterListing) run(ctx context.Context, r *cli.Remote, now time.Tim
 	if more {
 		l.sh.Hint("more with --after %s", cli.Printable(rows[len(rows)-1].ID))
 	}
-	return nil
+	return missing
 }
 
 // deadLetterRow is a dead letter in a listing.

@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,21 +73,23 @@ const lastNumber = "-18446744073709551615"
 type deadLetterSource struct{ tenant, stream string }
 
 // sources returns the streams that can contain matching dead letters, and the maximum
-// number of entries to search in each stream of the other key scheme.
+// number of entries to search in each stream of the other key scheme. If a master of a cluster does
+// not answer, it returns those of the others and an error.
 func (f *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources []deadLetterSource, entries int, err error) {
 	tenants, pattern := []string{r.Tenant}, r.Tenant
 	if f.allTenants {
 		pattern = ""
-		if tenants, err = inspect.New(r.Store).DeadTenants(ctx); err != nil {
-			return nil, 0, err
-		}
+		tenants, err = inspect.New(r.Store).DeadTenants(ctx)
 	}
 	for _, tenant := range tenants {
 		sources = append(sources, deadLetterSource{tenant: tenant})
 	}
-	others, entries, err := otherStreams(ctx, r, pattern, f.others)
+	others, entries, wrong := otherStreams(ctx, r, pattern, f.others)
 	for _, other := range others {
 		sources = append(sources, deadLetterSource{tenant: other.Tenant, stream: other.Key})
+	}
+	if err = cmp.Or(err, wrong); err != nil && r.Store.Clustered() {
+		err = fmt.Errorf("dead letters on other masters, if there are any, are missing: %w", err)
 	}
 	return sources, entries, err
 }
@@ -126,7 +129,7 @@ func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (stream.Dead
 }
 
 // newest returns at most limit+1 matching dead letters that follow a given one, newest
-// first.
+// first. If a master of a cluster does not answer, it returns those of the others and an error.
 func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]stream.DeadLetter, error) {
 	from, to, err := f.span(now)
 	if err != nil {
@@ -139,10 +142,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	if behind.ID != "" && (to == "" || store.CompareIDs(behind.ID, to) < 0) {
 		to = behind.ID
 	}
-	sources, entries, err := f.sources(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+	sources, entries, missing := f.sources(ctx, r)
 	var found []stream.DeadLetter
 	for _, source := range sources {
 		here := 0
@@ -162,7 +162,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	if limit > 0 && len(found) > limit+1 {
 		found = found[:limit+1]
 	}
-	return found, nil
+	return found, missing
 }
 
 // deadLetterAfter parses --after, a position in a listing.

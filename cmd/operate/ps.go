@@ -62,7 +62,7 @@ prints each execution that changes as a line.`,
 	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
 	f.BoolVar(&l.watch, "watch", false, "print again what changes, until interrupted")
 	c.PreRunE = func(*cobra.Command, []string) error { return l.check() }
-	c.RunE = l.target.RunAt(l.run)
+	c.RunE = l.target.Run(l.run)
 	return c
 }
 
@@ -73,12 +73,16 @@ func (l *executionListing) check() error {
 	return l.selection.check()
 }
 
-func (l *executionListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ []string) (err error) {
-	tenants := []string{r.Tenant}
-	if l.allTenants {
-		if tenants, err = r.Store.Tenants(ctx); err != nil {
-			return err
-		}
+// run lists what can be read, even if a master of a cluster does not answer, and returns an error that
+// says what is missing.
+func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
+	now, err := r.Now(ctx, l.allTenants)
+	if err != nil {
+		return err
+	}
+	tenants, missing := l.tenants(ctx, r)
+	if len(tenants) == 0 && missing != nil {
+		return missing
 	}
 	query, unknown, err := l.selection.query(ctx, r, tenants, now)
 	if err != nil {
@@ -88,9 +92,12 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, now time.Time
 	if l.watch {
 		return (&watchedListing{executionListing: l, remote: r, query: query}).run(ctx)
 	}
-	found, next, err := l.read(ctx, r, query)
+	found, next, err := l.read(ctx, r, tenants, query)
 	if err != nil {
 		return cli.BadID(err)
+	}
+	if len(found) == 0 && missing != nil {
+		return missing
 	}
 	if err := l.print(ctx, r, found, now); err != nil {
 		return err
@@ -104,17 +111,25 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, now time.Time
 	if next != "" {
 		l.sh.Hint("more with --after %s", cli.Printable(next))
 	}
-	return nil
+	return missing
+}
+
+// tenants returns the tenants whose executions to list, and an error about those that cannot be reached.
+func (l *executionListing) tenants(ctx context.Context, r *cli.Remote) ([]string, error) {
+	if !l.allTenants {
+		return []string{r.Tenant}, nil
+	}
+	all, err := r.Store.Tenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.Reachable(ctx, r.Store, all, "executions")
 }
 
 // read reads one page of executions of one tenant or of all.
-func (l *executionListing) read(ctx context.Context, r *cli.Remote, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+func (l *executionListing) read(ctx context.Context, r *cli.Remote, tenants []string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	if !l.allTenants {
 		return l.selection.page(ctx, r, r.Tenant, q)
-	}
-	tenants, err := r.Store.Tenants(ctx)
-	if err != nil {
-		return nil, "", err
 	}
 	more := false
 	for _, tenant := range tenants {

@@ -40,11 +40,15 @@ func (w *watchedListing) run(ctx context.Context) error {
 
 // once reads the list and prints what changed.
 func (w *watchedListing) once(ctx context.Context) error {
-	now, err := w.remote.Store.NowOf(ctx, w.remote.Tenant)
+	now, err := w.remote.Now(ctx, w.allTenants)
 	if err != nil {
 		return err
 	}
-	found, _, err := w.read(ctx, w.remote, w.query)
+	tenants, err := w.tenants(ctx, w.remote)
+	if err != nil {
+		return err
+	}
+	found, _, err := w.read(ctx, w.remote, tenants, w.query)
 	if err != nil {
 		return cli.BadID(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -98,7 +97,7 @@ searches all keys.`,
 // run lists what can be read, even if a master of a cluster does not answer, and returns an error that
 // says what is missing.
 func (l *timerListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
-	now, err := l.now(ctx, r)
+	now, err := r.Now(ctx, l.allTenants)
 	if err != nil {
 		return err
 	}
@@ -124,13 +123,6 @@ func (l *timerListing) run(ctx context.Context, r *cli.Remote, _ []string) error
 		l.sh.Hint("more with --after %s", next)
 	}
 	return errors.Join(missing, err)
-}
-
-func (l *timerListing) now(ctx context.Context, r *cli.Remote) (time.Time, error) {
-	if l.allTenants {
-		return store.AnyNow(ctx, r.Store)
-	}
-	return r.Store.NowOf(ctx, r.Tenant)
 }
 
 // filter builds the filter from the flags.

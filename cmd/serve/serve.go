@@ -244,7 +244,10 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 		if r, err = s.target.Connect(ctx); err != nil {
 			return err
 		}
-		if err = r.Store.CheckServer(ctx); err != nil {
+		if err = r.Store.CheckServer(ctx); err == nil {
+			err = s.reach(ctx, r)
+		}
+		if err != nil {
 			r.Close()
 		}
 		return err
@@ -256,7 +259,24 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 		return nil, err
 	}
 	s.warnOfAddress(ctx, log, r)
+	if !r.Store.Clustered() {
+		return r, nil
+	}
+	if writable, all, err := store.WritableMasters(ctx, r.Store); err == nil && writable < all {
+		log.WarnContext(ctx, "not every master of the Redis Cluster answers and accepts writes: the tenants of the others wait; once they are back, check them with 'flunq doctor'",
+			"masters", all, "writable", writable)
+	}
 	return r, nil
+}
+
+// reach returns an error if Redis cannot be asked which tenants to serve, or not for the only one.
+func (s *server) reach(ctx context.Context, r *cli.Remote) (err error) {
+	if s.allTenants(r) {
+		_, err = r.Store.TenantCount(ctx)
+	} else {
+		_, err = r.Store.NowOf(ctx, r.Tenant)
+	}
+	return err
 }
 
 // retry calls try until it succeeds, ctx ends, or away returns false for its error. It calls waits
@@ -298,11 +318,13 @@ func loopback(host string) bool { return host == "localhost" || net.ParseIP(host
 
 // tenants sets which tenants are served: one or all.
 func (s *server) tenants(opts *engine.Options, r *cli.Remote) {
-	if s.target.Tenant == "" && r.Tenant == cli.DefaultTenant {
-		opts.Discover = true
-		return
+	if opts.Discover = s.allTenants(r); !opts.Discover {
+		opts.Tenants = []string{r.Tenant}
 	}
-	opts.Tenants = []string{r.Tenant}
+}
+
+func (s *server) allTenants(r *cli.Remote) bool {
+	return s.target.Tenant == "" && r.Tenant == cli.DefaultTenant
 }
 
 // options returns the options of the engine from the settings and flags.

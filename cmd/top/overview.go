@@ -390,7 +390,11 @@ func (c *clusterState) notes(ctx context.Context, st *store.Store, note func(for
 		c.known, c.asked = known, time.Now()
 	}
 	if c.known.Uncovered > 0 {
-		note("%s of the cluster have no master: their tenants wait", history.Count(c.known.Uncovered, "slot"))
+		whose := "their tenants wait"
+		if c.known.Down {
+			whose = "every tenant waits"
+		}
+		note("%s of the cluster have no master: %s", history.Count(c.known.Uncovered, "slot"), whose)
 	}
 	if len(c.known.Gone) > 0 {
 		note("out of reach: %s", strings.Join(c.known.Gone, ", "))

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ type Cluster struct {
 	Masters   []Master // by address
 	Uncovered int      // slots that no master serves
 	Gone      []string // addresses of nodes that the others cannot reach
+	Down      bool     // it accepts no commands (cluster_state:fail), so that every tenant waits
 }
 
 // Master is a master of a Redis Cluster.
@@ -39,15 +42,18 @@ func (s *Store) Clustered() bool { return wire.Clustered(s.rdb.Redis) }
 // Cluster reads what the cluster reports about itself, and what each master reports about itself.
 // The Store must be Clustered.
 func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
-	var text string
-	err := wire.AnyMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis) (err error) {
-		text, err = master.ClusterNodes(ctx).Result()
+	var nodes, info *redis.StringCmd
+	err := wire.AnyMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis) error {
+		pipe := master.Pipeline()
+		nodes, info = pipe.ClusterNodes(ctx), pipe.ClusterInfo(ctx)
+		_, err := pipe.Exec(ctx)
 		return err
 	})
 	if err != nil {
 		return Cluster{}, Failed("ask about the cluster", err)
 	}
-	c := ReadCluster(text)
+	c := ReadCluster(nodes.Val())
+	c.Down = strings.Contains(info.Val(), "cluster_state:fail")
 	byAddress := map[string]*Master{}
 	for i := range c.Masters {
 		m := &c.Masters[i]
@@ -64,6 +70,20 @@ func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 	running.Wait()
 	c.Masters = slices.DeleteFunc(c.Masters, func(m Master) bool { return m.Slots == 0 })
 	return c, Failed("ask the masters", err)
+}
+
+// Abandon makes further commands to the masters that did not answer fail at once, instead of after the
+// time in which a master has to answer.
+func (c Cluster) Abandon(ctx context.Context, s *Store) error {
+	err := wire.EachMaster(ctx, s.rdb.Redis, func(_ context.Context, node wire.Redis, address string) error {
+		for _, m := range c.Masters {
+			if m.Address == address && errors.Is(m.Err, ErrUnreachable) {
+				wire.Refuse(node, errors.Unwrap(m.Err))
+			}
+		}
+		return nil
+	})
+	return Failed("ask the masters", err)
 }
 
 // ReadCluster parses the reply to CLUSTER NODES.
@@ -125,6 +145,54 @@ func countSlots(ranges []string) (n int) {
 func (s *Store) AddressOf(ctx context.Context, tenant string) (string, error) {
 	_, address, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
 	return address, Failed("ask where tenant "+tenant+" is", err)
+}
+
+// Reachable returns those of some tenants whose master answers, and an error about the others that says
+// what of theirs is missing; nil if there are none. On a single Redis it returns all.
+func Reachable(ctx context.Context, s *Store, tenants []string, what string) (reachable []string, err error) {
+	if !s.Clustered() {
+		return tenants, nil
+	}
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	silent := map[string]error{} // by the address of the master
+	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, address string) error {
+		running.Go(func() {
+			if err := master.Ping(ctx).Err(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				silent[address] = err
+			}
+		})
+		return nil
+	})
+	running.Wait()
+	if err != nil {
+		return nil, Failed("ask the masters", err)
+	}
+	const most = 5
+	var missing []string
+	var reason error
+	for _, tenant := range tenants {
+		at, err := s.AddressOf(ctx, tenant)
+		if err != nil {
+			return nil, err
+		}
+		if silent[at] == nil {
+			reachable = append(reachable, tenant)
+			continue
+		}
+		missing, reason = append(missing, tenant), cmp.Or(reason, silent[at])
+	}
+	if reason == nil {
+		return reachable, nil
+	}
+	more := ""
+	if len(missing) > most {
+		more = fmt.Sprintf(" and %d more", len(missing)-most)
+	}
+	return reachable, fmt.Errorf("the %s of these tenants are missing: %s%s: %w", what,
+		strings.Join(missing[:min(most, len(missing))], ", "), more, Failed("ask their master", reason))
 }
 
 // MemoryUse returns how many bytes Redis uses and may use at most; on a cluster, those of the

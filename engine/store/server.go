@@ -220,10 +220,16 @@ func writes(cmd redis.Cmder) bool {
 // CheckServer returns an error, with the remedy, if the services cannot work on this Redis: it
 // belongs to a cluster although the client is not a cluster client, is a Sentinel, or may evict keys,
 // so that timers and histories would vanish silently. It ignores what Redis does not report. On a
-// cluster it checks each master.
+// cluster it checks each master that answers; one must.
 func (s *Store) CheckServer(ctx context.Context) error {
-	return wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
+	answered, silent := false, error(nil)
+	err := wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
 		v, err := serverOf(ctx, node)
+		if errors.Is(err, ErrUnreachable) {
+			silent = err
+			return nil
+		}
+		answered = true
 		switch {
 		case err != nil:
 			return err
@@ -239,6 +245,10 @@ func (s *Store) CheckServer(ctx context.Context) error {
 		}
 		return fmt.Errorf("redis%s has the maxmemory-policy %s, by which timers and histories vanish without an error: %s", address, v.Policy, NoEviction)
 	})
+	if err != nil || answered {
+		return err
+	}
+	return silent
 }
 
 // writeProbe writes nothing, but its first line does not say so: Redis 7 refuses to run it whenever it

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -128,7 +129,8 @@ func compacted(in []string) []string {
 const ScanCount = 1000
 
 // FindStreams returns the streams whose names match a pattern, sorted, in at most looks steps of a
-// scan; complete reports whether that was enough.
+// scan; complete reports whether that was enough. With an error it returns those of the masters of a
+// cluster that could be scanned.
 func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
 	seen := map[string]bool{}
 	complete, err = s.EachKey(ctx, pattern, "stream", looks, func(keys []string) error {
@@ -137,33 +139,32 @@ func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (fou
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, false, Failed("look for streams", err)
-	}
-	return slices.Sorted(maps.Keys(seen)), complete, nil
+	return slices.Sorted(maps.Keys(seen)), complete, Failed("look for streams", err)
 }
 
 // EachKey scans the keys of one type whose names match a pattern, on all masters of a cluster, in at
 // most looks steps, and calls do with each page. It may pass a key twice. complete reports whether it
-// has scanned all of them.
+// has scanned all of them. If it fails on a master, it continues with the others, and returns the first
+// error at the end.
 func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do func(keys []string) error) (complete bool, err error) {
-	complete = true
+	var first error
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, _ string) error {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
 			if looks--; looks < 0 {
-				complete = false
-				return nil
+				break
 			}
 			var keys []string
 			var err error
-			if keys, cursor, err = master.ScanType(ctx, cursor, pattern, ScanCount, kind).Result(); err != nil {
-				return err
+			if keys, cursor, err = master.ScanType(ctx, cursor, pattern, ScanCount, kind).Result(); err == nil {
+				err = do(keys)
 			}
-			if err := do(keys); err != nil {
-				return err
+			if err != nil {
+				first = cmp.Or(first, err)
+				break
 			}
 		}
 		return nil
 	})
-	return complete, err
+	err = cmp.Or(err, first)
+	return err == nil && looks >= 0, err
 }

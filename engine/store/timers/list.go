@@ -144,6 +144,7 @@ func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int)
 	if err != nil {
 		return nil, "", err
 	}
+	tenants, missing := store.Reachable(ctx, ts.store, tenants, "timers")
 	limit = max(limit, 1)
 	found, errs := make([][]Pending, len(tenants)), make([]error, len(tenants))
 	var running sync.WaitGroup
@@ -162,31 +163,12 @@ func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int)
 		})
 	}
 	running.Wait()
-	all, err = slices.Concat(found...), missing(tenants, errs)
+	all, err = slices.Concat(found...), cmp.Or(missing, cmp.Or(errs...))
 	slices.SortFunc(all, compareDue)
 	if len(all) <= limit {
 		return all, "", err
 	}
 	return all[:limit], all[limit-1].ID, err
-}
-
-// missing returns an error about the tenants whose timers could not be read, nil if there are none.
-func missing(tenants []string, errs []error) (err error) {
-	const most = 5
-	var names []string
-	for i, wrong := range errs {
-		if wrong != nil {
-			names, err = append(names, tenants[i]), cmp.Or(err, wrong)
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	more := ""
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return fmt.Errorf("the timers of these tenants are missing: %s%s: %w", strings.Join(names[:min(most, len(names))], ", "), more, err)
 }
 
 // listedAtOnce is the number of tenants of a cluster whose timers are read concurrently.
