@@ -21,7 +21,7 @@ type Options struct {
 	Only      []string       // names of scenarios; empty: all
 	Duration  time.Duration  // of each measurement, approximately
 	Quick     bool           // small numbers, to check that the bench works
-	Timers    int            // pending timers in the scenario idle
+	Timers    int            // pending timers in the scenario idle, and events in the scenario scheduler
 	Processes int            // processes that run the services; 0: this one
 	Engine    engine.Options // of the services, except names and tenants
 	Command   []string       // starts a process that calls RunServices

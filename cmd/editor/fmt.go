@@ -105,17 +105,15 @@ func formattable(arg string) ([]string, error) {
 
 // kindOf returns the kind of a file, judging by its name; each kind has a schema.
 func kindOf(file string) string {
-	name := strings.TrimSuffix(file, filepath.Ext(file))
-	switch ext := filepath.Ext(file); {
-	case ext != ".yaml" && ext != ".yml":
-		return "workflow"
-	case strings.HasSuffix(name, ".mocks"):
-		return "mocks"
-	case strings.HasSuffix(name, ".test"):
-		return "test"
-	default:
-		return "workflow"
+	if ext := filepath.Ext(file); ext == ".yaml" || ext == ".yml" {
+		switch filepath.Ext(strings.TrimSuffix(file, ext)) {
+		case ".mocks":
+			return "mocks"
+		case ".test":
+			return "test"
+		}
 	}
+	return "workflow"
 }
 
 func (f *formatting) file(ctx context.Context, file string) error {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -117,7 +117,7 @@ func (a *addition) request() (*schedulerpb.ScheduleRequest, error) {
 		return nil, cli.Misusef("add: no --topic given (see 'flunq schedule add --help')")
 	}
 	r := &schedulerpb.ScheduleRequest{
-		EventId: cmp.Or(a.id, newID()), Topic: a.topic, Key: a.key, Tenant: a.tenant, Replace: a.replace, Headers: map[string]string{},
+		EventId: cmp.Or(a.id, uuid.NewString()), Topic: a.topic, Key: a.key, Tenant: a.tenant, Replace: a.replace, Headers: map[string]string{},
 	}
 	for _, given := range a.headers {
 		name, value, ok := strings.Cut(given, "=")
@@ -144,14 +144,6 @@ func (a *addition) request() (*schedulerpb.ScheduleRequest, error) {
 		r.Payload = []byte(a.payload)
 	}
 	return r, err
-}
-
-// newID returns a random UUID, of version 4.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // moment is a time in the future, from the flags --at and --after.
@@ -217,7 +209,7 @@ type line struct {
 // request returns the request that a line stands for.
 func (l *line) request() (*schedulerpb.ScheduleRequest, error) {
 	r := &schedulerpb.ScheduleRequest{
-		EventId: cmp.Or(l.ID, newID()), Topic: l.Topic, Key: l.Key, Headers: l.Headers, Tenant: l.Tenant, Replace: l.Replace, Payload: l.Base64,
+		EventId: cmp.Or(l.ID, uuid.NewString()), Topic: l.Topic, Key: l.Key, Headers: l.Headers, Tenant: l.Tenant, Replace: l.Replace, Payload: l.Base64,
 	}
 	if l.Payload != nil {
 		var compact bytes.Buffer              // as 'schedule ls' prints it

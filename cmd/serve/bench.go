@@ -26,7 +26,8 @@ func NewBenchCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Measure the engine against bare Redis commands",
 		Long: `Measures the rates of the services and, beside each, the limit of this machine: the rate of
 the bare commands, pipelined to the same Redis in the same run. The ratio is the rate as a
-share of that limit. Absolute figures differ between machines; ratios hardly do.
+share of that limit; of times, sizes and costs it is the limit as a share of the figure.
+Absolute figures differ between machines; ratios hardly do.
 
 Without --redis-url it starts a redis-server on a free port, in a temporary folder. A Redis
 given with --redis-url must be empty, unless --yes is given: the bench uses its own tenants,
@@ -54,7 +55,7 @@ Scenarios:
 	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
 	f.StringSliceVar(&b.kafka, "kafka", nil, "also fire scheduled events to the Kafka at `BROKERS`, in a topic of the bench's own")
 	f.DurationVar(&b.duration, "duration", usualDuration, "measure each for about `DURATION`")
-	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in the scenario idle")
+	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in idle, and as many events in scheduler")
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
 	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that the bench works")
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
