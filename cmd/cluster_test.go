@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,6 +116,13 @@ func TestOtherMasters(t *testing.T) {
 		if code != 6 || !strings.Contains(stderr, "flunq: "+list.missing) || !strings.Contains(stdout, `"tenant": "t-`) || strings.Contains(stdout, down) {
 			t.Errorf("%s: code %d: %s%s", list.command, code, stdout, stderr)
 		}
+	}
+	document := filepath.Join(t.TempDir(), "set.yaml")
+	if err := os.WriteFile(document, []byte("document: {dsl: '1.0.0', namespace: test, name: set, version: '1.0.0'}\ndo: [{done: {set: {done: true}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := flunq(t, nil, "start", document, "--wait", "--timeout", "30s", "--tenant", up, "--redis-url", url); code != 0 {
+		t.Errorf("start of a tenant on another master: code %d: %s", code, stderr)
 	}
 	_, log, ended := serving(ctx, t, "--redis-url", url)
 	said := ""

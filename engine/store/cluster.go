@@ -196,15 +196,19 @@ func Reachable(ctx context.Context, s *Store, tenants []string, what string) (re
 }
 
 // MemoryUse returns how many bytes Redis uses and may use at most; on a cluster, those of the
-// fullest master. The limit is 0 if there is none or Redis does not report it.
+// fullest master that answers. The limit is 0 if there is none or Redis does not report it.
 func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
+	answered, silent := false, error(nil)
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, _ string) error {
 		info, err := node.Info(ctx, "memory").Result()
-		if _, refused := errors.AsType[redis.Error](err); refused {
-			return nil // without INFO the limit is unknown
+		_, refused := errors.AsType[redis.Error](err)
+		if err != nil && !refused {
+			silent = err
+			return nil
 		}
-		if err != nil {
-			return Failed("read the memory use", err)
+		answered = true
+		if refused {
+			return nil // without INFO the limit is unknown
 		}
 		v := ReadServer(info, nil)
 		if limit := max(v.Limit, 0); most == 0 && limit == 0 && v.Used > used || limit > 0 && (most == 0 || v.Used*(most>>10) > used*(limit>>10)) {
@@ -212,5 +216,8 @@ func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
 		}
 		return nil
 	})
-	return used, most, err
+	if err == nil && !answered {
+		err = silent
+	}
+	return used, most, Failed("read the memory use", err)
 }
