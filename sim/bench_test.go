@@ -3,7 +3,6 @@ package sim_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -16,7 +15,6 @@ const head = "document: {dsl: '1.0.3', namespace: bench, name: bench, version: '
 // bench simulates a document repeatedly, each time with a different seed.
 func bench(b *testing.B, doc, input string, cfg sim.Config) (tasks, runs int) {
 	b.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as the commands do
 	def, _, err := dsl.Parse("bench.yaml", []byte(head+doc))
 	if err != nil {
 		b.Fatal(err)

@@ -198,8 +198,3 @@ func CallsOut(def *dsl.Definition) bool {
 	computed := []dsl.Kind{dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise}
 	return HasTask(def, func(t *dsl.Task) bool { return !slices.Contains(computed, t.Kind) })
 }
-
-// GCPercent is the GOGC value, in percent, that suits simulations. Each simulation consists
-// of many small, short-lived objects, while the cost of a collection depends on what the
-// process keeps. A much higher value evicts the CPU caches of a busy machine.
-const GCPercent = 800

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -35,7 +34,6 @@ type simulator struct{ *scenarioRun }
 
 // measure measures simulated executions, a search for races, and seeds with faults.
 func (s simulator) measure(ctx context.Context) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // like flunq sim
 	w := simulated()
 	baseline, err := s.interpret(ctx, w.text)
 	if err != nil {

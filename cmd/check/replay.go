@@ -99,7 +99,7 @@ moment of --at. If the replay diverges, playback ends there.`,
 	f.BoolVar(&r.tui, "tui", false, "play the recording in the terminal UI, back and forth")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data, the difference")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.TuneForSimulations(c.Context())
+		sh.LimitMemory(c.Context())
 		r.commandLine = run.CommandOf(c, args)
 		return r.run(c.Context(), args)
 	}

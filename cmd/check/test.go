@@ -69,7 +69,7 @@ document is invalid, 2 if there are no tests.`,
 	cli.Offer(c, "coverage", t.coverage)
 	f.StringVar(&t.coverageFile, "coverage-file", "", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.TuneForSimulations(c.Context())
+		sh.LimitMemory(c.Context())
 		return t.command(c.Context(), args)
 	}
 	return c

@@ -94,7 +94,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.StringVar(&r.example, "example", "", "run the example `NAME`, with its mocks and input; without a name, list them")
 	offerExamples(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.TuneForSimulations(c.Context())
+		sh.LimitMemory(c.Context())
 		r.commandLine = CommandOf(c, args)
 		return r.run(c.Context(), args)
 	}

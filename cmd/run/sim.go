@@ -101,7 +101,7 @@ without faults.`,
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait forever as notes")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.TuneForSimulations(c.Context())
+		sh.LimitMemory(c.Context())
 		if s.scheduler || s.bridge {
 			return s.runScheduler(c)
 		}

@@ -2,7 +2,6 @@ package search_test
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 // BenchmarkSeeds runs trials of a document of ten steps, three of them waits, with all
 // faults at the default rate, and reports seeds per second and core.
 func BenchmarkSeeds(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as flunq sim does
 	for _, rate := range []uint64{0, 100, 1000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
 			cfg := sim.Config{Definition: document(b, "bench", tenSteps()), ID: "bench", Processes: 2, Executors: 2}
@@ -40,7 +38,6 @@ func BenchmarkSeeds(b *testing.B) {
 // BenchmarkSearch runs the default search of flunq sim on a document of ten steps, three
 // of them waits, one seed after another.
 func BenchmarkSearch(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as flunq sim does
 	for _, executions := range []int{1, 10, 100} {
 		for _, faults := range []bool{false, true} {
 			b.Run(fmt.Sprintf("executions=%d/faults=%v", executions, faults), func(b *testing.B) {
