@@ -150,6 +150,12 @@ type commitBatch struct {
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	b := &commitBatch{store: s, tenant: commits[0].Tenant, where: s.TenantKeys(commits[0].Tenant)}
+	const usual = 29 // arguments of a transition besides its events
+	size := 0
+	for i := range commits {
+		size += usual + eventArguments*(len(commits[i].History)+len(commits[i].Publish))
+	}
+	b.args = make([]any, 0, min(size, maxArguments))
 	for i := range commits {
 		if m := commits[i].Message; m != nil {
 			b.group, b.consumer = m.Group, m.Consumer
@@ -203,21 +209,24 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 		index = indexKey(c.Status)
 	}
 	fields := b.store.commitFields(c)
-	var events, cancelled, input []any
-	for i := range c.History {
-		events = b.store.AppendEvent(events, &c.History[i], c.Tenant, true)
-	}
-	for _, t := range c.Cancel {
-		cancelled = append(cancelled, event.TimerText(&t), Tombstone(t))
-	}
+	var input []any
 	if c.Input != nil {
 		input = c.Input.args(b.store)
 	}
-	args := slices.Concat([]any{
+	begin := len(b.args)
+	b.args = append(b.args, 0, // the number of arguments of the transition, set below
 		entry, c.Ack && c.Message != nil, c.Execution, c.started().UnixMilli(), c.Version, c.Status, index, c.Damaged, c.evenIfFull(),
-		join, leave, len(fields), len(c.History), len(c.Publish), len(c.Cancel), len(input),
-	}, fields, events, b.store.published(c), cancelled, input)
-	b.args = append(append(b.args, 1+len(args)), args...)
+		join, leave, len(fields), len(c.History), len(c.Publish), len(c.Cancel), len(input))
+	b.args = append(b.args, fields...)
+	for i := range c.History {
+		b.args = b.store.AppendEvent(b.args, &c.History[i], c.Tenant, true)
+	}
+	b.args = b.store.appendPublished(b.args, c)
+	for _, t := range c.Cancel {
+		b.args = append(b.args, event.TimerText(&t), Tombstone(t))
+	}
+	b.args = append(b.args, input...)
+	b.args[begin] = len(b.args) - begin
 	return true
 }
 
@@ -272,9 +281,9 @@ func (s *Store) commitFields(c *Commit) (fields []any) {
 	return fields
 }
 
-// published returns the arguments for the events to publish. Most of them are also in the history, in
-// the same order, so the index of the history entry and any extension attributes are enough.
-func (s *Store) published(c *Commit) (args []any) {
+// appendPublished appends the arguments for the events to publish. Most of them are also in the history,
+// in the same order, so the index of the history entry and any extension attributes are enough.
+func (s *Store) appendPublished(args []any, c *Commit) []any {
 	from := 0 // in the history
 	for i := range c.Publish {
 		e := &c.Publish[i]

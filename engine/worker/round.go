@@ -32,7 +32,10 @@ type round struct {
 // memory does not stop the others, since a cancellation by an operator may be among them and free
 // memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
-	r := &round{Service: s, batch: batch, executions: map[address]*cachedExecution{}, definitions: map[string]*cachedExecution{}}
+	r := &round{
+		Service: s, batch: batch, executions: map[address]*cachedExecution{}, definitions: map[string]*cachedExecution{},
+		commits: make([]store.Commit, 0, len(batch)),
+	}
 	s.round = r
 	defer r.keep()
 	if err := r.loadCached(ctx); err != nil {
