@@ -160,7 +160,7 @@ func (d *doctor) report(check string, state health, text, remedy string) {
 
 // unchecked adds a finding about a check that failed.
 func (d *doctor) unchecked(check, tenant string, err error) {
-	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be checked: " + err.Error()})
+	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be checked: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
 }
 
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
