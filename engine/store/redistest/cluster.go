@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,16 +179,33 @@ func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 	return nil
 }
 
-// WaitForReplica waits until the master of a key has a replica with its data.
+// WaitForReplica waits until the master that has a key has a replica with all that it had when it was
+// asked first. A replica that is only "online" may get nothing for a second, until it has confirmed the
+// dataset that it began with.
 func (c *Cluster) WaitForReplica(t testing.TB, key string) {
 	t.Helper()
+	has, confirmed := regexp.MustCompile(`master_repl_offset:(\d+)`), regexp.MustCompile(`state=online,offset=(\d+)`)
+	want := 0
 	for began := time.Now(); time.Since(began) < clusterTime; time.Sleep(startPause) {
 		info := c.MasterOf(t, key).Client(t).Info(context.WithoutCancel(t.Context()), "replication").Val()
-		if strings.Contains(info, "state=online") {
+		if want == 0 {
+			want = offsetIn(has, info)
+		}
+		if want > 0 && offsetIn(confirmed, info) >= want {
 			return
 		}
 	}
 	t.Fatalf("the master of %s has no replica after %v", key, clusterTime)
+}
+
+// offsetIn returns the offset in a text; 0 if there is none.
+func offsetIn(text *regexp.Regexp, info string) int {
+	found := text.FindStringSubmatch(info)
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[1]) // these are digits
+	return n
 }
 
 // Reshard moves slots from the node that has a key to another master, while the cluster is in use.
