@@ -73,7 +73,7 @@ func (d *doctor) sumUpStreams(check, text string) {
 	case d.unread == 0:
 		d.sumUp(check, text)
 	case read > 0:
-		d.sumUp(check, fmt.Sprintf("%s (of %d of %s, the others cannot be read)", text, read, history.Count(len(d.tenants), "tenant")))
+		d.sumUp(check, fmt.Sprintf("%s (for %d of %s; the others cannot be read)", text, read, history.Count(len(d.tenants), "tenant")))
 	}
 }
 

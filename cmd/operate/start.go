@@ -57,8 +57,8 @@ version.
 ends, prints its output instead of the id, and returns the exit code of 'flunq run'.
 
 With --after or --at a timer starts it. Starting the same --id again under the same --key
-moves the start; starting it without --after and --at, or 'flunq timers cancel --execution ID
---key KEY', cancels it.`,
+moves the start; 'flunq timers cancel --execution ID --key KEY' cancels it, as does starting
+it without --after and --at if it has no --key of its own.`,
 		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
   flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
   flunq start shop.order --label team=payments --label incident=1207
@@ -145,7 +145,7 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 		if err := engine.StartExecution(ctx, r.Store, b); err != nil || s.id == "" {
 			return row, err
 		}
-		return row, s.cancelStarts(ctx, r, b.ID)
+		return row, s.cancelStart(ctx, r, b.ID)
 	}
 	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
@@ -168,14 +168,14 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	return row, nil
 }
 
-// cancelStarts cancels the pending starts of an execution that has been started.
-func (s *starter) cancelStarts(ctx context.Context, r *cli.Remote, id string) error {
-	cancelled, err := timers.New(r.Store).CancelStarts(ctx, r.Tenant, id)
-	for _, p := range cancelled {
-		s.sh.Hint("it does not start again at %s: timer %s is cancelled", cli.Moment(p.Moment()), p.ID)
-	}
+// cancelStart cancels the pending start of an execution that has been started.
+func (s *starter) cancelStart(ctx context.Context, r *cli.Remote, id string) error {
+	cancelled, had, err := timers.New(r.Store).CancelStart(ctx, r.Tenant, id)
 	if err != nil {
 		return fmt.Errorf("execution %s is started, but a pending start may remain ('flunq timers ls --kind start'): %w", id, err)
+	}
+	if had {
+		s.sh.Hint("it does not start again at %s: timer %s is cancelled", cli.Moment(cancelled.Moment()), cancelled.ID)
 	}
 	return nil
 }

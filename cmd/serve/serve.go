@@ -269,7 +269,8 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 	return r, nil
 }
 
-// reach returns an error if Redis cannot be asked which tenants to serve, or not for the only one.
+// reach returns an error unless Redis says which tenants there are or, if only one is served, its master
+// answers.
 func (s *server) reach(ctx context.Context, r *cli.Remote) (err error) {
 	if s.allTenants(r) {
 		_, err = r.Store.TenantCount(ctx)

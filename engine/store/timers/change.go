@@ -3,6 +3,7 @@ package timers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,27 +48,30 @@ func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error)
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
-// CancelStarts removes the timers that would start an execution, which has been started already. It
-// returns those that it has removed. The history gets no entries about them.
-func (ts Timers) CancelStarts(ctx context.Context, tenant, execution string) (cancelled []Pending, err error) {
-	found, err := ts.Starts(ctx, tenant, execution)
+// CancelStart removes the timer under StartKey that would start an execution, which has been started
+// already, and reports whether there was one. The history gets no entry about it.
+func (ts Timers) CancelStart(ctx context.Context, tenant, execution string) (cancelled Pending, had bool, err error) {
+	t := event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey}
+	member, err := ts.current(ctx, t)
+	if err != nil || member == "" {
+		return cancelled, false, err
+	}
+	score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+	if errors.Is(err, redis.Nil) { // it has fired
+		return cancelled, false, nil
+	}
 	if err != nil {
-		return nil, err
+		return cancelled, false, store.Failed("read the start of execution "+execution, err)
 	}
 	keys := []string{
 		ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant),
 		ts.keys.Execution(tenant, execution), ts.keys.History(tenant, execution),
 	}
-	for _, p := range found {
-		n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, p.Member, storedIdentity(p.Timer), "").Int()
-		if err != nil {
-			return cancelled, store.Failed("cancel the start of execution "+execution, err)
-		}
-		if n == 1 {
-			cancelled = append(cancelled, p)
-		}
+	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, member, storedIdentity(t), "").Int()
+	if err != nil {
+		return cancelled, false, store.Failed("cancel the start of execution "+execution, err)
 	}
-	return cancelled, nil
+	return pendingOf(redis.Z{Score: score, Member: member}, time.Time{}), n == 1, nil
 }
 
 // Move changes the time of a timer and returns the moved timer. For its execution it remains the same

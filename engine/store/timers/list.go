@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -146,33 +145,26 @@ func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int)
 	}
 	tenants, missing := store.Reachable(ctx, ts.store, tenants, "timers")
 	limit = max(limit, 1)
-	found, errs := make([][]Pending, len(tenants)), make([]error, len(tenants))
-	var running sync.WaitGroup
-	free := make(chan struct{}, listedAtOnce)
-	for i, tenant := range tenants {
-		free <- struct{}{}
-		running.Go(func() {
-			defer func() { <-free }()
-			from, one := *begin, f
-			one.Tenant = tenant
-			now, err := ts.store.NowOf(ctx, tenant)
-			if err == nil {
-				found[i], err = ts.listFrom(ctx, one, &from, limit, now)
-			}
-			errs[i] = err
-		})
+	err = missing
+	for _, tenant := range tenants {
+		from := *begin
+		f.Tenant = tenant
+		now, wrong := ts.store.NowOf(ctx, tenant)
+		var found []Pending
+		if wrong == nil {
+			found, wrong = ts.listFrom(ctx, f, &from, limit, now)
+		}
+		if wrong != nil {
+			err = cmp.Or(err, fmt.Errorf("the timers of tenant %s are missing: %w", tenant, wrong))
+		}
+		all = append(all, found...)
 	}
-	running.Wait()
-	all, err = slices.Concat(found...), cmp.Or(missing, cmp.Or(errs...))
 	slices.SortFunc(all, compareDue)
 	if len(all) <= limit {
 		return all, "", err
 	}
 	return all[:limit], all[limit-1].ID, err
 }
-
-// listedAtOnce is the number of tenants of a cluster whose timers are read concurrently.
-const listedAtOnce = 16
 
 // checkTimerIndex returns an error if it is unknown which set of timers to read.
 func (ts Timers) checkTimerIndex(tenant string) error {
