@@ -197,7 +197,8 @@ type auditedHistory struct {
 	command *auditCommand
 	of      store.Execution
 	version int64
-	reset   time.Time // zero if it does not begin with a reset
+	reset   time.Time            // zero if it does not begin with a reset
+	movedTo map[string]time.Time // of the timers that an operator has moved
 }
 
 // add adds what the next events record. What a reset has copied from another execution's history
@@ -208,7 +209,7 @@ func (h *auditedHistory) add(rows []auditRow, events []event.Event) []auditRow {
 		if f := h.command.format.String(); f == "table" || f == "wide" {
 			e.Time = e.Time.Local() // its description has times in the same zone
 		}
-		row, ok := auditRowOf(h.of, h.version, e)
+		row, ok := h.row(e)
 		if ok && row.Time.After(h.reset) {
 			rows = append(rows, row)
 		}
@@ -219,30 +220,38 @@ func (h *auditedHistory) add(rows []auditRow, events []event.Event) []auditRow {
 	return rows
 }
 
-// auditRowOf converts an event of a history; ok is false if it is not an operator's.
-func auditRowOf(x store.Execution, version int64, e event.Event) (row auditRow, ok bool) {
+// row converts the event of the current version; ok is false if it is not an operator's.
+func (h *auditedHistory) row(e event.Event) (row auditRow, ok bool) {
 	if !strings.Contains(string(e.Data), `"by":`) {
 		return row, false
 	}
-	entry := history.Read(version, e)
+	entry := history.Read(h.version, e)
 	d := entry.Data
 	if d == nil || strings.HasPrefix(entry.Type, "workflow.") { // the event before it says the same
 		return row, false
 	}
-	row = auditRow{Time: e.Time, By: d.By, Subject: x.ID, Task: e.Task, Version: version, Detail: d.Reason}
+	row = auditRow{Time: e.Time, By: d.By, Subject: h.of.ID, Task: e.Task, Version: h.version, Detail: d.Reason}
 	if d.Reset != nil && e.Type == event.ExecutionStarted {
 		row.Time, row.By, row.Action, row.Task = d.Reset.At, d.Reset.By, "reset", d.Reset.Task
 		row.Detail = strings.TrimSuffix("of "+d.Reset.Execution+": "+d.Reset.Reason, ": ")
 		return row, true
 	}
 	row.Action = operatorActions()[e.Type]
+	timer := history.TimerName(d.Kind, d.Key)
 	switch e.Type {
 	case event.ExecutionMigrated:
 		row.Detail = strings.TrimSuffix(fmt.Sprintf("from version %s to %s: %s", d.FromVersion, d.Version, d.Reason), ": ")
 	case event.TimerFired, event.TimerCancelled:
-		row.Detail = history.TimerName(d.Kind, d.Key)
+		row.Detail = timer
 	case event.TimerScheduled:
-		row.Detail = history.TimerName(d.Kind, d.Key) + " to " + entry.Until.In(e.Time.Location()).Format(time.RFC3339Nano)
+		row.Detail = timer + " to " + entry.Until.In(e.Time.Location()).Format(time.RFC3339Nano)
+		if d.MovedTo.Equal(h.movedTo[timer+e.Task]) { // it keeps its time
+			row.Action = "timer restore"
+		}
+		if h.movedTo == nil {
+			h.movedTo = map[string]time.Time{}
+		}
+		h.movedTo[timer+e.Task] = d.MovedTo
 	default:
 	}
 	return row, row.By != "" && row.Action != ""

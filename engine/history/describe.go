@@ -47,6 +47,10 @@ func TimerName(kind event.TimerKind, key string) string {
 		return "pause before the next attempt"
 	case event.TimeoutTimer:
 		return strings.TrimSpace(key + " time limit")
+	case event.InputTimer:
+		return "input " + key
+	case event.StartTimer, event.DeliveryTimer:
+		return string(kind)
 	default:
 		return "wait"
 	}
