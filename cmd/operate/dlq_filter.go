@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/stream"
@@ -29,7 +30,7 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 	f := c.Flags()
 	f.StringVar(&w.service, "service", "", "only those from the service `NAME`")
 	f.StringVar(&w.reason, "reason", "", "only those whose reason contains `TEXT`")
-	f.StringVar(&w.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
+	f.StringVar(&w.workflow, "workflow", "", "only those of the workflow `NAME`, with or without its namespace")
 	f.StringVar(&w.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, 3d, P1D)")
 	f.StringVar(&w.since, "since", "", "only those of the last `DURATION`, or since a time (RFC 3339)")
@@ -43,7 +44,7 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 func (f *deadLetterFilter) passes(l stream.DeadLetter) bool {
 	return (f.service == "" || strings.TrimSuffix(f.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
 		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(f.reason)) &&
-		(f.workflow == "" || f.workflow == l.Event.Workflow) &&
+		(f.workflow == "" || event.IsWorkflow(l.Event.Workflow, f.workflow)) &&
 		(f.execution == "" || f.execution == l.Event.Execution)
 }
 

@@ -174,7 +174,10 @@ func (s *selection) query(ctx context.Context, r *cli.Remote, tenants []string, 
 		return q, "", err
 	}
 	name, version, versioned := strings.Cut(s.workflow, ":")
-	q.Workflow, unknown, err = workflowID(ctx, r, name, tenants)
+	if name == "" {
+		return q, "", nil
+	}
+	q.Workflow, unknown, err = workflowID(ctx, r, name, tenants...)
 	if err != nil || !versioned || unknown != "" {
 		return q, unknown, err
 	}
@@ -195,43 +198,6 @@ func (s *selection) query(ctx context.Context, r *cli.Remote, tenants []string, 
 	return q, unknown, nil
 }
 
-// workflowID resolves the name of a workflow, with or without its namespace. For one that is not
-// registered, unknown lists the registered ones.
-func workflowID(ctx context.Context, r *cli.Remote, name string, tenants []string) (id, unknown string, err error) {
-	if name == "" {
-		return "", "", nil
-	}
-	var names, same []string
-	for _, tenant := range tenants {
-		all, err := registry.New(r.Store).Workflows(ctx, tenant)
-		if err != nil {
-			return "", "", err
-		}
-		for _, w := range all {
-			names = append(names, w.ID)
-			if _, short, _ := strings.Cut(w.ID, "."); short == name {
-				same = append(same, w.ID)
-			}
-		}
-	}
-	slices.Sort(same)
-	same = slices.Compact(same)
-	switch {
-	case slices.Contains(names, name):
-		return name, "", nil
-	case len(same) == 1:
-		return same[0], "", nil
-	case len(same) > 1:
-		return "", "", cli.Misusef("--workflow %s is ambiguous: %s", name, strings.Join(same, ", "))
-	case len(names) == 0:
-		return name, "no workflow is registered", nil
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return name, fmt.Sprintf("no workflow is named %s%s; registered: %s", cli.Printable(name),
-		cli.DidYouMean(name, names, ""), cli.Printable(cli.ShortList(names))), nil
-}
-
 // sinceFlag parses a flag that is a time or a duration before now. An empty flag is the
 // zero time.
 func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
@@ -250,36 +216,16 @@ func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 	return d.Before(now), nil
 }
 
-// page reads one page of a tenant's executions.
-func (s *selection) page(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) ([]store.Execution, string, error) {
-	if !s.stuck && s.condition == nil && len(s.wanted) == 0 {
-		return allOf(ctx, r, tenant, q)
-	}
-	return s.narrowed(ctx, r, tenant, q)
-}
-
-// allOf reads until a page is full, since one read of the store examines a limited number.
-func allOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
-	limit := q.Limit
-	for {
+// page reads one page of a tenant's executions. It reads until the page is full, since one read of the
+// store examines a limited number. Its memory does not grow with the number of executions that are
+// examined.
+func (s *selection) page(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+	narrows := s.stuck || s.condition != nil || len(s.wanted) > 0
+	for limit := q.Limit; ; q.After = next {
 		q.Limit = limit - len(found)
-		some, next, err := r.Store.Executions(ctx, tenant, q)
-		if err != nil {
-			return nil, "", err
+		if narrows {
+			q.Limit = batchSize
 		}
-		found = append(found, some...)
-		if next == "" || len(found) == limit {
-			return found, next, nil
-		}
-		q.After = next
-	}
-}
-
-// narrowed reads a page of executions that the query cannot select alone. Its memory does not
-// grow with the number of executions that are examined.
-func (s *selection) narrowed(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
-	limit := q.Limit
-	for q.Limit = batchSize; ; q.After = next {
 		var some []store.Execution
 		if some, next, err = r.Store.Executions(ctx, tenant, q); err == nil {
 			some, err = s.narrow(ctx, r, tenant, some)

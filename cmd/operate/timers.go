@@ -72,7 +72,7 @@ searches all keys.`,
 	f := c.Flags()
 	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, 3d, PT30M)")
 	f.BoolVar(&l.overdue, "overdue", false, "only those that should already have fired")
-	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
+	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME`, with or without its namespace")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery, input, start")
 	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")

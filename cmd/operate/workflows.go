@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/registry"
-	"flunq.io/flunq/engine/store/timers"
 )
 
 // NewWorkflowsCommand returns the command flunq workflows.
@@ -128,16 +129,19 @@ func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
 	return c
 }
 
-// findWorkflow finds a workflow by NAME[:VERSION]. The namespace may be omitted if the name is
-// unambiguous.
+// findWorkflow finds a workflow by NAME[:VERSION], by default in its latest version.
 func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowText, error) {
 	name, version, _ := strings.Cut(given, ":")
-	known, err := registry.New(r.Store).Versions(ctx, r.Tenant, name)
-	if err == nil && len(known) == 0 {
-		known, err = findShort(ctx, r, name)
-	}
+	id, unknown, err := workflowID(ctx, r, name, r.Tenant)
 	if err != nil {
 		return workflowText{}, err
+	}
+	known, err := registry.New(r.Store).Versions(ctx, r.Tenant, id)
+	if err != nil {
+		return workflowText{}, err
+	}
+	if len(known) == 0 {
+		return workflowText{}, errors.New(cmp.Or(unknown, "workflow "+id+" is not registered any more"))
 	}
 	w := known[0]
 	if version == "" || version == "latest" {
@@ -155,37 +159,36 @@ func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowTex
 	return workflowText{Workflow: w.ID, Version: version, Hash: hash, Text: text}, err
 }
 
-// findShort finds a workflow by its name without the namespace.
-func findShort(ctx context.Context, r *cli.Remote, name string) ([]registry.Workflow, error) {
-	all, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
-	if err != nil {
-		return nil, err
+// workflowID returns the id of the registered workflow with a name, with or without its namespace. If
+// no tenant has one, it returns the name, and unknown says so.
+func workflowID(ctx context.Context, r *cli.Remote, name string, tenants ...string) (id, unknown string, err error) {
+	var ids, shorts, named []string
+	for _, tenant := range tenants {
+		here, err := registry.New(r.Store).IDs(ctx, tenant)
+		if err != nil {
+			return "", "", err
+		}
+		ids = append(ids, here...)
 	}
-	var names []string
-	var same []registry.Workflow
-	for _, w := range all {
-		_, short, _ := strings.Cut(w.ID, ".")
-		names = append(names, w.ID)
-		if short == name {
-			same = append(same, w)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for _, id := range ids {
+		_, short, _ := strings.Cut(id, ".")
+		shorts = append(shorts, short)
+		if event.IsWorkflow(id, name) {
+			named = append(named, id)
 		}
 	}
-	switch len(same) {
-	case 1:
-		return same, nil
-	case 0:
-		if len(all) == 0 {
-			return nil, fmt.Errorf("workflow %s is not registered; 'flunq workflows register FILE' registers one", name)
-		}
-		meant := cli.DidYouMean(name, names, "")
-		for _, w := range all {
-			if _, short, _ := strings.Cut(w.ID, "."); meant == "" && cli.DidYouMean(name, []string{short}, "") != "" {
-				meant = "; did you mean " + w.ID + "?"
-			}
-		}
-		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists registered workflows)", name, meant)
+	switch {
+	case len(named) == 1:
+		return named[0], "", nil
+	case len(named) > 1:
+		return "", "", cli.Misusef("workflow %s is ambiguous: want %s", name, cli.OneOf(named))
+	case len(ids) == 0:
+		return name, fmt.Sprintf("workflow %s is not registered; 'flunq workflows register FILE' registers one", name), nil
 	default:
-		return nil, fmt.Errorf("workflow %s is %w: it can be %s or %s", name, timers.ErrAmbiguous, same[0].ID, same[1].ID)
+		return name, fmt.Sprintf("workflow %s is not registered%s; registered: %s", cli.Printable(name),
+			cli.DidYouMean(name, slices.Concat(ids, shorts), ""), cli.Printable(cli.ShortList(ids))), nil
 	}
 }
 
@@ -443,7 +446,7 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 // refuseUsed returns an error if executions use a workflow.
 func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, used func(store.Execution) bool) error {
 	const few = 1000 // more are not counted
-	found, next, err := allOf(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: w.Workflow, Pass: used, Limit: few})
+	found, next, err := new(selection).page(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: w.Workflow, Pass: used, Limit: few})
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -91,6 +91,9 @@ type Started struct {
 // Workflow returns the id of the workflow that is started: "namespace.name".
 func (s *Started) Workflow() string { return s.Namespace + "." + s.Name }
 
+// IsWorkflow reports whether a name, with or without its namespace, names the workflow with an id.
+func IsWorkflow(id, name string) bool { return id == name || strings.HasSuffix(id, "."+name) }
+
 // Reset says which execution another one was made from, and who made it.
 type Reset struct {
 	Execution string    `json:"execution"`

@@ -169,14 +169,20 @@ type Workflow struct {
 // Version is one version of a Workflow.
 type Version struct{ Version, Hash string }
 
-// Workflows returns the workflows registered for a tenant, in the order of their ids.
-func (r Registry) Workflows(ctx context.Context, tenant string) ([]Workflow, error) {
+// IDs returns the ids of the registered workflows of a tenant, sorted.
+func (r Registry) IDs(ctx context.Context, tenant string) ([]string, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
 	ids, err := r.store.Members(ctx, r.keys.Workflows(tenant))
+	return ids, store.Failed("list the workflows", err)
+}
+
+// Workflows returns the workflows registered for a tenant, in the order of their ids.
+func (r Registry) Workflows(ctx context.Context, tenant string) ([]Workflow, error) {
+	ids, err := r.IDs(ctx, tenant)
 	if err != nil {
-		return nil, store.Failed("list the workflows", err)
+		return nil, err
 	}
 	var out []Workflow
 	for page := range slices.Chunk(ids, workflowsAtOnce) {

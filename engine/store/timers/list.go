@@ -70,7 +70,7 @@ func scoresOf(micro int64) (low, high float64) {
 
 // Filter selects timers; an empty field selects all.
 type Filter struct {
-	Tenant, Workflow, Execution string
+	Tenant, Workflow, Execution string // the workflow with or without its namespace
 	Kind                        event.TimerKind
 	Until                       time.Time // due then or before
 }
@@ -78,7 +78,7 @@ type Filter struct {
 // Matches reports whether a timer is selected, regardless of when it is due.
 func (f Filter) Matches(p Pending) bool {
 	return (f.Tenant == "" || f.Tenant == p.Tenant) &&
-		(f.Workflow == "" || f.Workflow == p.Workflow) &&
+		(f.Workflow == "" || event.IsWorkflow(p.Workflow, f.Workflow)) &&
 		(f.Execution == "" || f.Execution == p.Execution) &&
 		(f.Kind == "" || f.Kind == p.Kind && p.Err == nil)
 }
