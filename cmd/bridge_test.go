@@ -102,6 +102,7 @@ func TestBridgeToKafka(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	ca := written(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})))
+	password := written(t, "password", "s3cret\n")
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1), kfake.TLS(&tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}),
 		kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "anna", "s3cret"), kfake.SeedTopics(1, "flunq.default.in"),
@@ -112,7 +113,7 @@ func TestBridgeToKafka(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	b := bridge(t, map[string]string{
 		"EVENT_STREAM_TYPE": "kafka", "KAFKA_BROKERS": cluster.ListenAddrs()[0], "KAFKA_TLS": "true", "KAFKA_TLS_CA": ca,
-		"KAFKA_SASL": "scram-sha-256", "KAFKA_USERNAME": "anna", "KAFKA_PASSWORD_FILE": written(t, "password", "s3cret\n"),
+		"KAFKA_SASL": "scram-sha-256", "KAFKA_USERNAME": "anna", "KAFKA_PASSWORD_FILE": password,
 		"KAFKA_CREATE_TOPICS": "true", "KAFKA_REPLICATION": "1", "KAFKA_MODE": "structured",
 	})
 	if _, errs, code := b.flunq("emit --type com.example.paid --data 7"); code != 0 {
@@ -153,7 +154,7 @@ func TestBridgeToKafka(t *testing.T) {
 			return ""
 		})
 	}
-	b.says("doctor", "bridge for all tenants", "0 events to publish", "1 broker")
+	b.says("doctor", "bridge for all tenants", "0 entries behind", "1 broker; 0 records not yet taken in (KAFKA_LISTEN)")
 	b.env["KAFKA_PASSWORD_FILE"] = written(t, "other", "wrong")
 	b.says("doctor", "bad      kafka", "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL")
 	b.env["KAFKA_SASL"] = "kerberos"
@@ -161,6 +162,18 @@ func TestBridgeToKafka(t *testing.T) {
 		t.Errorf("a wrong setting: %d %s", code, errs)
 	}
 	b.stop()
+	for _, topic := range []string{"flunq.default.in", "flunq.default.in", "orders", "other"} {
+		cluster.CreateTopic(topic, 1, nil)
+		if err := client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("hello")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.env["KAFKA_SASL"], b.env["KAFKA_PASSWORD_FILE"] = "scram-sha-256", password
+	b.says("doctor", "2 records not yet taken in (KAFKA_LISTEN)")
+	b.env["KAFKA_LISTEN"] = "flunq.{tenant}.in,orders" // the group has no offset of orders
+	b.says("doctor", "3 records not yet taken in (KAFKA_LISTEN)")
+	b.env["KAFKA_LISTEN"] = "orders"
+	b.says("doctor", "1 record not yet taken in (KAFKA_LISTEN)")
 	b.env["EVENT_STREAM_TYPE"], b.env["KAFKA_SASL"] = "redis", ""
 	b.says("doctor", "no process runs the bridge that reads with bridge-kafka", "redis-cli XGROUP DESTROY tenant:default:events bridge-kafka")
 }
@@ -217,7 +230,7 @@ func TestBridgeToNATS(t *testing.T) {
 		}
 		return ""
 	})
-	b.says("doctor", "ok       nats", "stream FLUNQ has 2 messages; 0 not yet taken in (NATS_LISTEN)", "0 events to publish")
+	b.says("doctor", "ok       nats", "stream FLUNQ has 2 messages; 0 not yet taken in (NATS_LISTEN)", "0 entries behind")
 	b.env["NATS_STREAM"] = "OTHER"
 	b.says("doctor", "bad      nats", "stream OTHER does not exist")
 	b.env["NATS_STREAM"] = "FLUNQ"

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/nats"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -128,10 +129,26 @@ func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	var errs []error
 	for _, one := range t.start {
 		typ, workflow, ok := strings.Cut(one, "=")
-		if !ok || typ == "" || workflow == "" || strings.HasPrefix(typ, event.Prefix) {
-			errs = append(errs, fmt.Errorf("%s_START has %q: want TYPE=NAME or TYPE=NAME:VERSION", strings.ToUpper(s.StreamType), one))
+		wrong := ""
+		switch {
+		case !ok || typ == "" || !schedule.WorkflowName(workflow):
+			wrong = "want TYPE=NAME or TYPE=NAME:VERSION"
+		case strings.HasPrefix(typ, event.Prefix):
+			wrong = "events of the engine start no workflow: want a type that does not begin with " + event.Prefix
+		case o.Workflows[event.Type(typ)] != "":
+			wrong = "an event starts one workflow: want each type once"
+		}
+		if wrong != "" {
+			errs = append(errs, fmt.Errorf("%s_START has %q: %s", strings.ToUpper(s.StreamType), one, wrong))
 		}
 		o.Workflows[event.Type(typ)] = workflow
+	}
+	if s.StreamType == InKafka {
+		for _, topic := range append([]string{o.Topic}, o.Listen...) {
+			if !schedule.TopicName(strings.ReplaceAll(topic, bridge.TenantMark, "t")) {
+				errs = append(errs, fmt.Errorf("KAFKA_TOPIC or KAFKA_LISTEN has %q: want a name of a Kafka topic, of letters, digits, '.', '_' and '-', and %s for the tenant", topic, bridge.TenantMark))
+			}
+		}
 	}
 	return o, errors.Join(append(errs, o.Check())...)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/bridge"
 	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/nats"
@@ -39,12 +40,12 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 			left := max(g.Lag, 0) + g.Pending
 			behind += left
 			f := finding{Check: check, State: isDoubtful, Tenant: s.Tenant}
-			f.Text = fmt.Sprintf("%s has %s to publish, of a stream of %s", g.Name, history.Count(int(left), "event"), history.Count(int(s.Length), "entry"))
+			behindBy := fmt.Sprintf("%s behind, in a stream of %s", history.Count(left, "entry"), history.Count(s.Length, "entry"))
+			f.Text = g.Name + " is " + behindBy
 			switch {
 			case !slices.Contains(d.groupsOf(bridgeService, s.Tenant), g.Name):
 				f.State = isBad
-				f.Text = fmt.Sprintf("no process runs the bridge that reads with %s, so nothing is trimmed: %s wait, of a stream of %s",
-					g.Name, history.Count(int(left), "event"), history.Count(int(s.Length), "entry"))
+				f.Text = fmt.Sprintf("no process runs the bridge that reads with %s, so nothing is trimmed: it is %s", g.Name, behindBy)
 				f.Remedy = fmt.Sprintf("EVENT_STREAM_TYPE=%s flunq serve --only bridge starts it; to do without one: redis-cli XGROUP DESTROY %s %s",
 					strings.TrimPrefix(g.Name, store.BridgePrefix), s.Key, g.Name)
 			case left >= longLag:
@@ -56,7 +57,7 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 		}
 	}
 	if found {
-		d.sumUp(check, history.Count(int(behind), "event")+" to publish")
+		d.sumUp(check, history.Count(behind, "entry")+" behind")
 	}
 	switch d.settings.StreamType {
 	case cli.InKafka:
@@ -66,6 +67,31 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 	}
 }
 
+// topics returns the topics that the tenants' events go to, and those that are read.
+func (d *doctor) topics(opts *bridge.Options) (publish, listen []string) {
+	for _, tenant := range d.tenants {
+		topics := opts.Topics(tenant)
+		publish, listen = append(publish, topics[0]), append(listen, topics[1:]...)
+	}
+	return publish, listen
+}
+
+// taken returns a function that returns the position up to which a partition was taken in.
+func (d *doctor) taken(ctx context.Context) (after func(partition string) (cloudevents.Position, bool), err error) {
+	taken := map[string]stream.Position{}
+	for _, tenant := range d.tenants {
+		positions, err := stream.New(d.remote.Store).Positions(ctx, tenant)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(taken, positions)
+	}
+	return func(partition string) (cloudevents.Position, bool) {
+		p, known := taken[partition]
+		return cloudevents.Position(p), known
+	}, nil
+}
+
 // checkNATS checks the stream, and how many of its messages the tenants' bridges have not taken in.
 func (d *doctor) checkNATS(ctx context.Context) {
 	const check = "nats"
@@ -73,21 +99,13 @@ func (d *doctor) checkNATS(ctx context.Context) {
 	if err != nil {
 		return // reported with the settings
 	}
-	var topics []string
-	taken := map[string]stream.Position{}
-	for _, tenant := range d.tenants {
-		positions, err := stream.New(d.remote.Store).Positions(ctx, tenant)
-		if err != nil {
-			return // reported with the tenant
-		}
-		maps.Copy(taken, positions)
-		topics = append(topics, opts.Topics(tenant)[1:]...)
+	_, listen := d.topics(&opts)
+	after, err := d.taken(ctx)
+	if err != nil {
+		return // reported with the tenant
 	}
 	server := d.settings.Bridge.Server
-	state, err := nats.Inspect(ctx, server, topics, func(partition string) (cloudevents.Position, bool) {
-		p, known := taken[partition]
-		return cloudevents.Position(p), known
-	})
+	state, err := nats.Inspect(ctx, server, listen, after)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
 		return
@@ -108,23 +126,28 @@ func (d *doctor) checkExchange(ctx context.Context) {
 	if err != nil {
 		return // reported with the settings
 	}
-	var topics []string
-	for _, tenant := range d.tenants {
-		topics = append(topics, opts.Topics(tenant)...)
+	publish, listen := d.topics(&opts)
+	after, err := d.taken(ctx)
+	if err != nil {
+		return // reported with the tenant
 	}
-	state, err := d.settings.KafkaBridge().Inspect(ctx, topics)
+	state, err := d.settings.KafkaBridge().Inspect(ctx, slices.Concat(publish, listen), listen, after)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL, and whether the brokers run")
 		return
 	}
 	text := history.Count(state.Brokers, "broker")
 	if state.Lag >= 0 {
-		text += fmt.Sprintf("; %s of KAFKA_LISTEN to take", history.Count(int(state.Lag), "record"))
+		text += fmt.Sprintf("; %s not yet taken in (KAFKA_LISTEN)", history.Count(state.Lag, "record"))
 	}
 	d.report(check, isFine, text, "")
 	for _, t := range state.Topics {
 		if t.Missing {
-			d.report(check, isDoubtful, fmt.Sprintf("topic %s does not exist", t.Name), "create it, or set KAFKA_CREATE_TOPICS=true")
+			remedy := "create it, or set KAFKA_CREATE_TOPICS=true"
+			if d.settings.Bridge.Create {
+				remedy = "the bridge creates it when it uses it, or reports in the log of 'flunq serve' why it cannot"
+			}
+			d.report(check, isDoubtful, fmt.Sprintf("topic %s does not exist", t.Name), remedy)
 			continue
 		}
 		for _, problem := range t.Problems() {

@@ -527,7 +527,7 @@ func TestBridge(t *testing.T) {
 	if err := stream.New(w.store).Groups(t.Context(), tenant, group); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, strings.Join(w.overview().Notes, "\n"), "no process runs the bridge that reads as bridge-kafka: 1 event to publish, and the stream grows")
+	wants(t, strings.Join(w.overview().Notes, "\n"), "no process runs the bridge that reads as bridge-kafka: it is 1 entry behind, and the stream grows")
 	for i := range 2 {
 		services := []processes.Service{
 			{Name: "bridge", Group: group, Consumers: []string{}}, {Name: "worker", Group: store.WorkerGroup}, {Name: "timer", Group: store.TimerGroup},

@@ -343,7 +343,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	for _, s := range o.Services {
 		bridged = bridged || s.Name == "bridge" && s.Alive > 0
 		if s.Alive == 0 && isBridge(s.Name) {
-			note("no process runs the bridge that reads as %s: %s to publish, and the stream grows, see 'flunq doctor'", s.Name, history.Count(int(max(s.Lag, 0)+s.Pending), "event"))
+			note("no process runs the bridge that reads as %s: it is %s behind, and the stream grows, see 'flunq doctor'", s.Name, history.Count(int(max(s.Lag, 0)+s.Pending), "entry"))
 		}
 	}
 	for _, s := range o.Services {

@@ -152,11 +152,19 @@ func Init(ctx context.Context, o Options, dry bool) ([]string, error) {
 				continue
 			}
 			if reply.Err != nil {
-				return fmt.Errorf("create topic %s: %w %s", t.Name, reply.Err, reply.ErrMessage)
+				return fmt.Errorf("create topic %s: %w", t.Name, refusal(reply))
 			}
 			created = append(created, t.Name)
 		}
 		return nil
 	})
 	return created, err
+}
+
+// refusal returns why a broker did not create a topic.
+func refusal(reply kadm.CreateTopicResponse) error {
+	if reply.ErrMessage == "" {
+		return reply.Err
+	}
+	return fmt.Errorf("%w %s", reply.Err, reply.ErrMessage)
 }

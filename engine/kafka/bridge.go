@@ -24,35 +24,88 @@ type BridgeOptions struct {
 	Create bool   // create missing topics, with Options.Partitions and Options.Replication
 }
 
-// create creates missing topics. Failures are reported when the topic is used.
-func (o *BridgeOptions) create(ctx context.Context, topics []string) {
+// create creates missing topics, and returns for each what is wrong: that it was missing, or why it
+// could not be created.
+func (o *BridgeOptions) create(ctx context.Context, topics []string) map[string]error {
 	if !o.Create || len(topics) == 0 {
-		return
+		return nil
 	}
-	_ = o.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		_, err := admin.CreateTopics(ctx, int32(o.Partitions), int16(o.Replication), nil, topics...)
+	var replies kadm.CreateTopicResponses
+	failed := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
+		replies, err = admin.CreateTopics(ctx, int32(o.Partitions), int16(o.Replication), nil, topics...)
 		return err
 	})
+	problems := map[string]error{}
+	for _, topic := range topics {
+		err := failed
+		if reply := replies[topic]; reply.Err != nil {
+			err = refusal(reply)
+		}
+		if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+			problems[topic] = fmt.Errorf("topic %s did not exist: %w", topic, errCreated)
+		} else {
+			problems[topic] = fmt.Errorf("topic %s does not exist and cannot be created with KAFKA_PARTITIONS=%d and KAFKA_REPLICATION=%d: %w", topic, o.Partitions, o.Replication, err)
+		}
+	}
+	return problems
 }
 
-// Inspect returns the state of the brokers and of topics. The lag is that of the group.
-func (o BridgeOptions) Inspect(ctx context.Context, topics []string) (State, error) {
+var errCreated = errors.New("it has been created, and is used from now on")
+
+// Inspect returns the state of the brokers and of topics. The lag is the number of messages that a
+// Receiver of the topics in listen would begin with; see Receiver.Fetch for after.
+func (o BridgeOptions) Inspect(ctx context.Context, topics, listen []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
 	state := State{Lag: -1}
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
 		if state, err = o.state(ctx, admin, topics); err != nil {
 			return err
 		}
 		state.Lag = -1
-		lags, err := admin.Lag(ctx, o.Group)
-		if group := lags[o.Group]; err == nil && group.Error() == nil { // reading the lag may be forbidden
-			state.Lag = 0
-			for _, topic := range group.Lag.TotalByTopic() {
-				state.Lag += topic.Lag
-			}
+		if len(listen) > 0 {
+			state.Lag = o.lag(ctx, admin, listen, after)
 		}
 		return nil
 	})
 	return state, err
+}
+
+// lag returns how many messages of topics are left to receive; -1: unknown, since reading it may be
+// forbidden.
+func (o *BridgeOptions) lag(ctx context.Context, admin *kadm.Client, topics []string, after func(string) (cloudevents.Position, bool)) int64 {
+	meta, err := admin.Metadata(ctx, topics...)
+	if err != nil {
+		return -1
+	}
+	committed, _ := admin.FetchOffsets(ctx, o.Group)
+	lag := int64(0)
+	for _, topic := range topics {
+		if meta.Topics[topic].Err != nil {
+			continue
+		}
+		starts, err := admin.ListStartOffsets(ctx, topic)
+		ends, failed := admin.ListEndOffsets(ctx, topic)
+		if errors.Join(err, failed, starts.Error(), ends.Error()) != nil {
+			return -1
+		}
+		ends.Each(func(end kadm.ListedOffset) {
+			from, _ := begin(meta.Topics[topic], end.Partition, after, committed)
+			start, _ := starts.Lookup(topic, end.Partition)
+			lag += max(end.Offset-max(from, start.Offset), 0)
+		})
+	}
+	return lag
+}
+
+// begin returns the offset at which a Receiver begins a partition: after the last record that was
+// taken, otherwise at the offset of the group. It returns false for the partition's start.
+func begin(topic kadm.TopicDetail, partition int32, after func(string) (cloudevents.Position, bool), committed kadm.OffsetResponses) (int64, bool) {
+	if p, known := after(cloudevents.PartitionName(topic.Topic, partition)); known && p.Log == logOf(topic) {
+		return p.Offset + 1, true
+	}
+	if o, found := committed.Lookup(topic.Topic, partition); found && o.Err == nil && o.At >= 0 {
+		return o.At, true
+	}
+	return 0, false
 }
 
 // Publisher publishes the messages of a bridge. It implements bridge.Sink.
@@ -83,19 +136,23 @@ func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message)
 		}
 	}
 	errs := p.producer.publish(ctx, records)
-	missing := map[string]bool{}
+	missing := map[string]error{}
 	for i, err := range errs {
 		reply, replied := errors.AsType[*kerr.Error](err)
 		switch {
 		case err == nil:
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			missing[messages[i].Topic] = true
-			errs[i] = fmt.Errorf("topic %s does not exist: create it, or set KAFKA_CREATE_TOPICS=true: %w", messages[i].Topic, err)
+			missing[messages[i].Topic] = fmt.Errorf("topic %s does not exist: create it, or set KAFKA_CREATE_TOPICS=true: %w", messages[i].Topic, err)
 		case replied && errors.Is(err, schedule.ErrRefused) && ofRecord(reply):
 			errs[i] = fmt.Errorf("%w: %w", cloudevents.ErrRefused, reply)
 		}
 	}
-	p.opts.create(ctx, slices.Sorted(maps.Keys(missing)))
+	maps.Copy(missing, p.opts.create(ctx, slices.Sorted(maps.Keys(missing))))
+	for i, err := range errs {
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			errs[i] = missing[messages[i].Topic]
+		}
+	}
 	return errs
 }
 
@@ -118,6 +175,7 @@ type Receiver struct {
 	opts      BridgeOptions
 	client    *kgo.Client
 	topics    map[string]*receivedTopic // that are read
+	missing   error                     // topics that could not be created, to be reported by Fetch
 	refreshed time.Time                 // when the partitions were last read
 	taken     map[string]map[int32]kadm.Offset
 	committed time.Time // when offsets were last committed
@@ -153,7 +211,8 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 	defer cancel()
 	fetches := r.client.PollRecords(ctx, maxFetched)
 	var out []cloudevents.Message
-	var errs []error
+	errs := []error{r.missing}
+	r.missing = nil
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		topic := r.topics[p.Topic]
 		if topic == nil {
@@ -225,13 +284,17 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 			return fmt.Errorf("topic %s: %w", topic, detail.Err)
 		}
 	}
-	r.opts.create(ctx, missing)
+	problems := r.opts.create(ctx, missing)
 	if err := r.add(ctx, meta, topics, after); err != nil {
 		return err
 	}
 	r.refreshed = time.Now()
-	if len(missing) > 0 && r.opts.Create {
-		r.refreshed = time.Time{}
+	for _, topic := range missing {
+		if err := problems[topic]; errors.Is(err, errCreated) {
+			r.refreshed = time.Time{}
+		} else {
+			r.missing = errors.Join(r.missing, err)
+		}
 	}
 	return nil
 }
@@ -244,8 +307,7 @@ func logOf(detail kadm.TopicDetail) string {
 	return detail.ID.String()
 }
 
-// add adds the partitions that are not read yet. Each begins after the last record that was taken,
-// otherwise at the offset of the group, otherwise at its start.
+// add adds the partitions that are not read yet.
 func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	unread := r.unread(meta, topics)
 	if len(unread) == 0 {
@@ -262,10 +324,8 @@ func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string,
 		}
 		for partition := range offsets {
 			r.topics[topic].lags[partition] = 0
-			if p, known := after(cloudevents.PartitionName(topic, partition)); known && p.Log == log {
-				offsets[partition] = kgo.NewOffset().At(p.Offset + 1)
-			} else if o, found := committed.Lookup(topic, partition); found && o.Err == nil && o.At >= 0 {
-				offsets[partition] = kgo.NewOffset().At(o.At)
+			if at, known := begin(meta.Topics[topic], partition, after, committed); known {
+				offsets[partition] = kgo.NewOffset().At(at)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,17 +137,34 @@ func TestBridgeCreatesTopics(t *testing.T) {
 		return p.Publish(t.Context(), []cloudevents.Message{{Topic: outTopic, Key: []byte("k"), Value: []byte("1")}})[0]
 	}
 	for range 2 {
-		if publish() == nil {
-			t.Fatal("published to a topic that does not exist")
+		if err := publish(); err == nil || !strings.Contains(err.Error(), "set KAFKA_CREATE_TOPICS=true") {
+			t.Fatalf("published to a topic that does not exist: %v", err)
 		}
 	}
-	e.Create, e.Replication = true, 1
+	e.Create, e.Replication = true, 5
+	const wrong = "cannot be created with KAFKA_PARTITIONS=12 and KAFKA_REPLICATION=5: INVALID_REPLICATION_FACTOR"
+	if err := publish(); err == nil || !strings.Contains(err.Error(), outTopic+" does not exist and "+wrong) {
+		t.Errorf("published to a topic that cannot be created: %v", err)
+	}
+	r, err := kafka.NewReceiver(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(context.WithoutCancel(t.Context()))
+	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+	if _, err := r.Fetch(t.Context(), []string{inTopic}, none); err == nil || !strings.Contains(err.Error(), inTopic+" does not exist and "+wrong) {
+		t.Errorf("read a topic that cannot be created: %v", err)
+	}
+	e.Replication = 1
+	if err := publish(); err == nil || !strings.Contains(err.Error(), "it has been created") {
+		t.Errorf("published to a topic that is being created: %v", err)
+	}
 	for end := time.Now().Add(time.Minute); publish() != nil; {
 		if time.Now().After(end) {
 			t.Fatal("the topic is not created")
 		}
 	}
-	state, err := e.Inspect(t.Context(), []string{outTopic, inTopic})
+	state, err := e.Inspect(t.Context(), []string{outTopic, inTopic}, nil, nil)
 	if err != nil || state.Topics[0].Missing || !state.Topics[1].Missing || state.Topics[0].Partitions != e.Partitions {
 		t.Errorf("state %+v, %v", state, err)
 	}

@@ -154,9 +154,9 @@ func (l Limits) checkTopic(c Content) (errs []error) {
 		return []error{errors.New("topic is missing")}
 	case isEvent && (!eventType(typ) || strings.HasPrefix(typ, event.Prefix)):
 		errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with %s", c.Topic, EventTopic, longestTopic, event.Prefix))
-	case isWorkflow && !workflowName(workflow):
+	case isWorkflow && !WorkflowName(workflow):
 		errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", c.Topic, WorkflowTopic, WorkflowTopic))
-	case !isEvent && !isWorkflow && !topicName(c.Topic):
+	case !isEvent && !isWorkflow && !TopicName(c.Topic):
 		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", c.Topic, longestTopic, EventTopic, WorkflowTopic))
 	}
 	if len(l.Topics) > 0 && !slices.Contains(l.Topics, c.Topic) {
@@ -170,21 +170,21 @@ func eventType(text string) bool {
 	return text != "" && len(text) <= longestTopic && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// workflowName reports whether text may name a workflow: NAME or NAMESPACE.NAME, optionally with a
+// WorkflowName reports whether text may name a workflow: NAME or NAMESPACE.NAME, optionally with a
 // colon and its version.
-func workflowName(text string) bool {
+func WorkflowName(text string) bool {
 	name, version, versioned := strings.Cut(text, ":")
 	version = strings.ReplaceAll(version, "+", "-") // build metadata
-	return topicName(name) && name != "" && (!versioned || topicName(version) && version != "")
+	return TopicName(name) && (!versioned || TopicName(version))
 }
 
-// topicName reports whether a name may be that of a Kafka topic.
-func topicName(name string) bool {
+// TopicName reports whether a name may be that of a Kafka topic.
+func TopicName(name string) bool {
 	for _, c := range []byte(name) {
 		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		if !alphanumeric && c != '.' && c != '_' && c != '-' {
 			return false
 		}
 	}
-	return len(name) <= longestTopic && name != "." && name != ".."
+	return name != "" && len(name) <= longestTopic && name != "." && name != ".."
 }
