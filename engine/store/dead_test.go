@@ -186,6 +186,14 @@ var deadLetters = []check{
 			}
 		}
 	}},
+	{"what is not an event stays a dead letter", func(t *testing.T, w *environment) {
+		record := []string{"id", "topic/0/7", "data", "hello", "reason", "not a CloudEvent", "service", "bridge-kafka"}
+		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: record}).Err())
+		l := w.deadLetters(t)[0]
+		if done, err := stream.New(w.Store).Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be replayed: it is not an event") {
+			t.Errorf("%v, %v", done, err)
+		}
+	}},
 	{"an invalid timer stays a dead letter, a valid one is set again", func(t *testing.T, w *environment) {
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "junk"}).Err())
 		w.fireAll(t)

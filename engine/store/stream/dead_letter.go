@@ -134,6 +134,9 @@ func (l *DeadLetter) read(s *store.Store) {
 	l.Event, _ = s.Decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
+	if l.Event.Type == "" && len(l.Fields) > 0 {
+		l.Err = errors.New("it is not an event: it has no type")
+	}
 	if n := len(l.Fields) / 2; n > maxReplayed {
 		l.Err = fmt.Errorf("it has %d fields, more than the %d that one command can write", n, maxReplayed)
 	}
