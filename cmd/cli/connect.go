@@ -42,19 +42,11 @@ func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 
 // Remote is a connection to the Redis of an engine.
 type Remote struct {
-	Redis  wire.Redis
-	Store  *store.Store
-	Tenant string
-
-	examines *examine.Examiner
-}
-
-// Examiner returns the examiner of what executions wait for.
-func (r *Remote) Examiner() *examine.Examiner {
-	if r.examines == nil {
-		r.examines = &examine.Examiner{Store: r.Store, Definitions: definitions.New(r.Store, decide.Options{Version: Version().Version})}
-	}
-	return r.examines
+	Redis       wire.Redis
+	Store       *store.Store
+	Tenant      string
+	Definitions *definitions.Cache
+	Examiner    *examine.Examiner
 }
 
 // Close closes the connection.
@@ -62,7 +54,10 @@ func (r *Remote) Close() { _ = r.Redis.Close() }
 
 // Connect connects to the Redis that is selected by, in this order, the flags, the
 // environment, the configuration or a running flunq dev.
-func (t *Target) Connect(ctx context.Context) (*Remote, error) {
+func (t *Target) Connect(ctx context.Context) (*Remote, error) { return t.ConnectWith(ctx, nil) }
+
+// ConnectWith is like Connect, for a command that knows secrets.
+func (t *Target) ConnectWith(ctx context.Context, secrets map[string]any) (*Remote, error) {
 	p, err := t.Resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +82,11 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 		return nil, err
 	}
 	store.ConfirmWrites(rdb, replicas)
-	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
+	st := store.New(rdb, store.Options{Secrets: secrets})
+	defs := definitions.New(st, decide.Options{Secrets: secrets, Version: Version().Version})
+	return &Remote{
+		Redis: rdb, Store: st, Tenant: p.tenant.Value, Definitions: defs, Examiner: &examine.Examiner{Store: st, Definitions: defs},
+	}, nil
 }
 
 // Now returns the time by the clock of the Redis that has the tenant, by which timers and ages are

@@ -28,8 +28,8 @@ func ListFlag(c *cobra.Command) *Choice {
 // List prints rows in all formats of ListFlag, and as text.
 type List[T any] struct {
 	Columns []Column[T]
-	Line    func(T) string // a row as text; "" to omit the row
-	ID      func(T) string // a row's id; "" to omit the row
+	Line    func(T) string // a row as text; "" omits the row from text and ids
+	ID      func(T) string // a row's id; "" omits the row from ids
 	Empty   string         // printed to stderr if a table has no rows
 }
 
@@ -49,7 +49,7 @@ func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
 			text = l.Line
 		}
 		for _, row := range rows {
-			if line := text(row); line != "" {
+			if line := text(row); line != "" && (l.Line == nil || l.Line(row) != "") {
 				fmt.Fprintln(sh.Out, Printable(line))
 			}
 		}

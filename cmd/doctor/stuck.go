@@ -30,7 +30,7 @@ func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err 
 	if err != nil {
 		return 0, err
 	}
-	outlooks, err := d.remote.Examiner().Examine(ctx, tenant, open)
+	outlooks, err := d.remote.Examiner.Examine(ctx, tenant, open)
 	if err != nil {
 		return 0, err
 	}

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -240,7 +237,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	if err != nil {
 		return false
 	}
-	state, err := examine.State(ctx, d.remote.Store, definitions.New(d.remote.Store, decide.Options{Version: cli.Version().Version}), x)
+	state, err := examine.State(ctx, d.remote.Store, d.remote.Definitions, x)
 	if err != nil {
 		return false
 	}

@@ -19,16 +19,14 @@ import (
 
 // auditCommand is one run of the command audit.
 type auditCommand struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	since, by string
 }
 
 // NewAuditCommand returns the command flunq audit.
 func NewAuditCommand(sh *cli.Shell) *cobra.Command {
-	a := &auditCommand{sh: sh}
+	a := &auditCommand{}
 	c := &cobra.Command{
 		Use:   "audit [ID…]",
 		Short: "Show what operators did",
@@ -45,8 +43,7 @@ all executions that were open after --since, which takes seconds for 100,000 sho
   flunq audit --since 1h -o json | jq '.[] | select(.action == "cancel")'`,
 		GroupID: cli.GroupOperate,
 	}
-	a.target = cli.TargetFlags(c, sh)
-	a.format = cli.ListFlag(c)
+	a.command = newCommand(c, sh)
 	c.Flags().StringVar(&a.since, "since", "", "only in the last `DURATION` (1h, 3d, P1D), or after a time (default P7D without IDs)")
 	c.Flags().StringVar(&a.by, "by", "", "only by the operator `NAME`")
 	c.ValidArgsFunction = cli.CompleteExecutions(a.target)

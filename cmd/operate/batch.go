@@ -16,12 +16,9 @@ import (
 
 // batch is what commands share that change executions: named ones, or those that flags select.
 type batch struct {
-	sh        *cli.Shell
-	target    *cli.Target
-	format    *cli.Choice
-	consent   *cli.Consent
+	change
+
 	selection *selection
-	as        *operator
 }
 
 // batchHelp explains the flags of commands that act on selected executions.
@@ -34,16 +31,14 @@ the exit code is 1. If a named one cannot be changed, none is.`
 // batchSize is how many executions are read or changed in one go.
 const batchSize = 100
 
-// flags adds the flags of a command that changes executions with one of some statuses.
-func (b *batch) flags(c *cobra.Command, allowed []string) {
-	b.target = cli.TargetFlags(c, b.sh)
+// newBatch adds the flags of a command that changes executions with one of some statuses.
+func newBatch(c *cobra.Command, sh *cli.Shell, allowed []string) batch {
+	b := batch{change: newChange(c, sh, "text", "json", "yaml", "ids")}
 	b.selection = selectionFlags(c, b.target, 0)
 	b.selection.allowed = allowed
-	b.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
-	b.as = operatorFlag(c)
-	b.consent = cli.ConsentFlags(c)
 	c.Args = b.selection.either
 	c.ValidArgsFunction = cli.CompleteExecutions(b.target, allowed...)
+	return b
 }
 
 // find reads the executions that are named, or else those that the flags select. If refuse returns
@@ -85,22 +80,20 @@ func idsOf(executions []store.Execution) []string {
 	return ids
 }
 
-// confirm lists the first of n executions that will be changed and asks for confirmation, unless --yes
-// is given. The list leaves out flags that follow the verb.
-func (b *batch) confirm(ctx context.Context, verb string, n int, of func(int) (id, status string)) error {
-	if b.consent.Yes {
-		return nil
-	}
+// confirmAll lists the first of n executions that will be changed, and asks for confirmation. The list
+// leaves out flags that follow the verb.
+func (b *batch) confirmAll(ctx context.Context, verb string, n int, of func(int) (id, status string)) error {
 	const most = 10
 	listed, _, _ := strings.Cut(verb, " ")
+	var lines []string
 	for i := range min(n, most) {
 		id, status := of(i)
-		b.sh.Hint("%s %s (%s)", listed, cli.Printable(id), status)
+		lines = append(lines, fmt.Sprintf("%s %s (%s)", listed, id, status))
 	}
 	if n > most {
-		b.sh.Hint("%s %s more: %s in all", listed, history.Number(n-most), history.Count(n, "execution"))
+		lines = append(lines, fmt.Sprintf("%s %s more: %s in all", listed, history.Number(n-most), history.Count(n, "execution")))
 	}
-	return b.consent.Confirm(ctx, b.sh, b.format, verb)
+	return b.confirm(ctx, verb, lines...)
 }
 
 // someErrors returns an error with the first few texts; nil if there are none.

@@ -30,7 +30,7 @@ them failed too many times. They are kept until an operator replays or drops the
 }
 
 func newDeadLettersListCommand(sh *cli.Shell) *cobra.Command {
-	l := &deadLetterListing{sh: sh}
+	l := &deadLetterListing{}
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List dead letters, the newest first",
@@ -46,8 +46,7 @@ searches everything.`,
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}
-	l.target = cli.TargetFlags(c, sh)
-	l.format = cli.ListFlag(c)
+	l.command = newCommand(c, sh)
 	l.filter = deadLetterFlags(c)
 	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	c.Flags().StringVar(&l.after, "after", "", "continue after the dead letter `ID`")
@@ -57,9 +56,8 @@ searches everything.`,
 
 // deadLetterListing is one run of dlq ls.
 type deadLetterListing struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
+
 	filter *deadLetterFilter
 	after  string
 	limit  int

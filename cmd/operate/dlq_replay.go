@@ -18,18 +18,15 @@ import (
 
 // deadLetterChange is one run of a command that replays or drops dead letters.
 type deadLetterChange struct {
-	sh      *cli.Shell
-	target  *cli.Target
-	format  *cli.Choice
-	consent *cli.Consent
-	filter  *deadLetterFilter
-	trial   *deadLetterTrial // for --simulate; nil: the command has no such flag
-	verb    string
-	all     bool
-	limit   int
-	rate    string
-	pause   time.Duration // between two of them, by rate
-	as      *operator
+	change
+
+	filter *deadLetterFilter
+	trial  *deadLetterTrial // for --simulate; nil: the command has no such flag
+	verb   string
+	all    bool
+	limit  int
+	rate   string
+	pause  time.Duration // between two of them, by rate
 
 	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
 }
@@ -43,11 +40,8 @@ type changedDeadLetter struct {
 }
 
 // flags adds the flags that these commands share.
-func (ch *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
-	ch.target = cli.TargetFlags(c, ch.sh)
-	ch.format = cli.OutputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
-	ch.as = operatorFlag(c)
-	ch.consent = cli.ConsentFlags(c)
+func (ch *deadLetterChange) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
+	ch.change = newChange(c, sh, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
 	ch.filter = deadLetterFlags(c)
 	c.Flags().BoolVar(&ch.all, "all", false, "take all dead letters that match the other flags, oldest first")
 	cli.LimitFlag(c, &ch.limit, 0, "process at most `N`; 0: all")
@@ -88,7 +82,7 @@ func (ch *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 }
 
 func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
-	t := &deadLetterChange{sh: sh, verb: "replay", trial: &deadLetterTrial{sh: sh}}
+	t := &deadLetterChange{verb: "replay", trial: &deadLetterTrial{sh: sh}}
 	t.do = func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error) {
 		return stream.New(r.Store).Replay(ctx, l)
 	}
@@ -106,14 +100,14 @@ would not complete. --mocks answers calls; other calls are refused.`,
   flunq dlq replay --all --service executor-service --since 1h --dry-run
   flunq dlq replay --all --rate 10/s --limit 1000
   flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
-	})
+	}, sh)
 	c.Flags().StringVar(&t.rate, "rate", "", "replay at most at `RATE`: 10/s, 100/m")
 	t.trial.flags(c)
 	return c
 }
 
 func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
-	t := &deadLetterChange{sh: sh, verb: "drop"}
+	t := &deadLetterChange{verb: "drop"}
 	t.do = func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error) {
 		n, err := stream.New(r.Store).Drop(ctx, l)
 		return n == 1, err
@@ -125,7 +119,7 @@ func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
 		Example: `  flunq dlq drop 1767225600000-0
   flunq dlq drop --all --age P30D --dry-run
   flunq dlq drop --all --age P30D --yes`,
-	})
+	}, sh)
 }
 
 func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Time, refs []string) error {
@@ -146,23 +140,16 @@ func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Tim
 	for _, l := range deadLetters {
 		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: ch.verb})
 	}
-	if ch.consent.Dry {
+	if ch.Dry {
 		return ch.print(rows, true)
 	}
-	if err := ch.confirm(ctx, rows); err != nil {
-		return err
+	if ch.verb == "drop" && len(rows) > 0 {
+		if err := ch.confirm(ctx, "dlq drop", history.Count(len(rows), "dead letter")+" will be lost"); err != nil {
+			return err
+		}
 	}
 	err = ch.apply(ctx, r, deadLetters, rows)
 	return errors.Join(ch.print(rows, false), err)
-}
-
-// confirm asks for confirmation before dead letters are dropped.
-func (ch *deadLetterChange) confirm(ctx context.Context, rows []changedDeadLetter) error {
-	if ch.verb == "replay" || len(rows) == 0 {
-		return nil
-	}
-	ch.sh.Hint("%s will be lost", history.Count(len(rows), "dead letter"))
-	return ch.consent.Confirm(ctx, ch.sh, ch.format, "dlq "+ch.verb)
 }
 
 // selected returns the dead letters that the arguments and flags select.
@@ -229,7 +216,7 @@ func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetter
 			}
 		}
 		subject := strings.TrimSpace(rows[i].ID + " " + l.Event.Execution)
-		if err := ch.as.trail(ctx, ch.sh, r, l.Tenant, "dlq "+ch.verb, subject); err != nil {
+		if err := ch.trail(ctx, r, l.Tenant, "dlq "+ch.verb, subject); err != nil {
 			return errors.Join(append(wrong, err)...)
 		}
 		done, err := ch.do(ctx, r, l)

@@ -29,12 +29,9 @@ payload, and whether a replay can succeed.`,
   flunq dlq show 1767225600000-0 -o json | jq .payload`,
 		Args: cli.OneArgument("dead letter"),
 	}
-	t := cli.TargetFlags(c, sh)
-	format := cli.OutputFlag(c, "text", "json", "yaml")
-	c.ValidArgsFunction = completeDeadLetters(t)
-	c.RunE = t.RunAt(func(ctx context.Context, r *cli.Remote, now time.Time, args []string) error {
-		return showDeadLetter(ctx, sh, r, format, args[0], now)
-	})
+	t := newCommand(c, sh, "text", "json", "yaml")
+	c.ValidArgsFunction = completeDeadLetters(t.target)
+	c.RunE = t.target.RunAt(t.showDeadLetter)
 	return c
 }
 
@@ -55,8 +52,8 @@ type deadLetterPage struct {
 	facts [][2]string // for people
 }
 
-func showDeadLetter(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, ref string, now time.Time) error {
-	l, err := findDeadLetter(ctx, r, ref)
+func (c command) showDeadLetter(ctx context.Context, r *cli.Remote, now time.Time, args []string) error {
+	l, err := findDeadLetter(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -65,10 +62,10 @@ func showDeadLetter(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 		return err
 	}
 	page := deadLetterPageOf(l, deadLetterRowOf(r, l, now), status)
-	if format.String() != "text" {
-		return cli.WriteValue(sh.Out, format.String(), page)
+	if c.format.String() != "text" {
+		return cli.WriteValue(c.sh.Out, c.format.String(), page)
 	}
-	page.write(sh)
+	page.write(c.sh)
 	return nil
 }
 

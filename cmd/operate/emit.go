@@ -17,9 +17,7 @@ import (
 
 // emission is one run of the command emit.
 type emission struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	typ, source, data, id string
 	attributes            []string
@@ -28,7 +26,7 @@ type emission struct {
 
 // NewEmitCommand returns the command flunq emit.
 func NewEmitCommand(sh *cli.Shell) *cobra.Command {
-	e := &emission{sh: sh}
+	e := &emission{}
 	c := &cobra.Command{
 		Use:     "emit",
 		Aliases: []string{"signal"},
@@ -46,8 +44,7 @@ cancel --execution ID --key KEY' cancels it. See 'flunq help inputs'.`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.NoArguments,
 	}
-	e.target = cli.TargetFlags(c, sh)
-	e.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	e.command = newCommand(c, sh, "text", "json", "yaml", "ids")
 	f := c.Flags()
 	f.StringVar(&e.typ, "type", "", "give the event the type `TYPE`, such as com.shop.paid")
 	f.StringVar(&e.source, "source", "/flunq/cli", "give the event the source `URI`")

@@ -27,9 +27,7 @@ import (
 
 // historyPrinter is one run of the command history.
 type historyPrinter struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	after  int64
 	follow bool
@@ -45,7 +43,7 @@ type historyPrinter struct {
 
 // NewHistoryCommand returns the command flunq history.
 func NewHistoryCommand(sh *cli.Shell) *cobra.Command {
-	h := &historyPrinter{sh: sh}
+	h := &historyPrinter{}
 	c := &cobra.Command{
 		Use:   "history ID",
 		Short: "Show the events of an execution",
@@ -69,8 +67,7 @@ as a bridge publishes them (flunq help bridge).`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.OneArgument("execution"),
 	}
-	h.target = cli.TargetFlags(c, sh)
-	h.format = cli.OutputFlag(c, "table", "json", "jsonl", "cloudevents", "yaml")
+	h.command = newCommand(c, sh, "table", "json", "jsonl", "cloudevents", "yaml")
 	c.Flags().Int64Var(&h.after, "after", 0, "only events after `VERSION`")
 	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
 	c.Flags().StringVar(&h.report, "report", "", "also write an HTML report to `FILE`: timeline, graph, data")

@@ -163,9 +163,7 @@ func outcomes() []string {
 
 // inputListing is one run of inputs ls.
 type inputListing struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	execution, outcome, before string
 	limit                      int
@@ -173,7 +171,7 @@ type inputListing struct {
 
 // NewInputsCommand returns the command flunq inputs.
 func NewInputsCommand(sh *cli.Shell) *cobra.Command {
-	l := &inputListing{sh: sh}
+	l := &inputListing{}
 	ls := &cobra.Command{
 		Use:   "ls",
 		Short: "List recorded inputs, the newest first",
@@ -183,8 +181,7 @@ func NewInputsCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}
-	l.target = cli.TargetFlags(ls, sh)
-	l.format = cli.ListFlag(ls)
+	l.command = newCommand(ls, sh)
 	f := ls.Flags()
 	f.StringVar(&l.execution, "execution", "", "only those for the execution `ID`")
 	f.StringVar(&l.outcome, "outcome", "", "only those with the `OUTCOME`: "+cli.OneOf(outcomes()))

@@ -15,8 +15,6 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -25,9 +23,7 @@ import (
 
 // attemptLog is one run of the command logs.
 type attemptLog struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	follow  bool
 	secrets string
@@ -43,7 +39,7 @@ type attemptLog struct {
 
 // NewLogsCommand returns the command flunq logs.
 func NewLogsCommand(sh *cli.Shell) *cobra.Command {
-	l := &attemptLog{sh: sh}
+	l := &attemptLog{}
 	c := &cobra.Command{
 		Use:   "logs ID [TASK]",
 		Short: "Show the attempts of tasks, with requests and responses",
@@ -74,8 +70,7 @@ duration_ms, request {method, uri, headers, body; or problem: why it is unknown}
 			return cli.SomeArguments("execution")(c, args)
 		},
 	}
-	l.target = cli.TargetFlags(c, sh)
-	l.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml")
+	l.command = newCommand(c, sh, "text", "json", "jsonl", "yaml")
 	c.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the attempts until the execution ends")
 	c.Flags().StringVar(&l.secrets, "secrets", "", "read the secrets from `FILE`, for requests that contain them (shown as ***)")
 	c.ValidArgsFunction = cli.CompleteExecutions(l.target)
@@ -107,7 +102,7 @@ type attemptRow struct {
 }
 
 func (l *attemptLog) run(ctx context.Context, id, task string) error {
-	r, secrets, err := connectWithSecrets(ctx, l.sh, l.target, l.secrets)
+	r, err := l.connectWithSecrets(ctx, l.secrets)
 	if err != nil {
 		return err
 	}
@@ -125,7 +120,7 @@ func (l *attemptLog) run(ctx context.Context, id, task string) error {
 	}
 	l.runs, l.asked = history.NewExecution(), map[string]actions.Request{}
 	err = readHistory(ctx, r, x, 0, l.follow, func(x store.Execution, _ int64, events []event.Event) error {
-		if err := l.begin(ctx, r, x, secrets); err != nil {
+		if err := l.begin(ctx, r, x); err != nil {
 			return err
 		}
 		for _, e := range events {
@@ -173,13 +168,12 @@ func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string)
 
 // begin prepares to compute requests, once. It needs the document, which is known once the execution
 // has begun.
-func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution, secrets map[string]any) error {
+func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution) error {
 	if l.begun || x.Definition == "" {
 		return nil
 	}
 	l.begun = true
-	opts := decide.Options{Secrets: secrets, Version: cli.Version().Version}
-	env, err := definitions.New(r.Store, opts).Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	env, err := r.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	switch {
 	case err == nil:
 		l.requests = &actions.Requests{Env: env}

@@ -12,7 +12,6 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -20,20 +19,17 @@ import (
 
 // migration is one run of the command migrate.
 type migration struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
-
-	by *operator
+	command
 
 	selection                 *selection
+	as                        *operator
 	to, from, secrets, reason string
 	dry                       bool
 }
 
 // NewMigrateCommand returns the command flunq migrate.
 func NewMigrateCommand(sh *cli.Shell) *cobra.Command {
-	m := &migration{sh: sh}
+	m := &migration{}
 	c := &cobra.Command{
 		Use:   "migrate [ID…] --to [NAME:]VERSION",
 		Short: "Move running executions to another version of their workflow",
@@ -54,8 +50,7 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
   flunq migrate --workflow shop.order --from 1.0.0 --to 1.1.0 -o json`,
 		GroupID: cli.GroupOperate,
 	}
-	m.target = cli.TargetFlags(c, sh)
-	m.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml", "ids")
+	m.command = newCommand(c, sh, "text", "json", "jsonl", "yaml", "ids")
 	m.selection = selectionFlags(c, m.target, 0)
 	m.selection.allowed = runningStatuses()[1:]
 	f := c.Flags()
@@ -64,7 +59,7 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
 	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
-	m.by = operatorFlag(c)
+	m.as = operatorFlag(c, sh)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, runningStatuses()...)
 	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
 	return c
@@ -97,7 +92,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 		}
 		m.selection.workflow, m.from = workflow, from
 	}
-	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
+	r, err := m.connectWithSecrets(ctx, m.secrets)
 	if err != nil {
 		return err
 	}
@@ -107,8 +102,8 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	by := actions.Migrator{
-		Store: r.Store, By: m.by.name(m.sh), Reason: m.reason, Dry: m.dry, From: m.from,
-		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: cli.Version().Version, Limits: decide.DefaultLimits()}),
+		Store: r.Store, By: m.as.by(), Reason: m.reason, Dry: m.dry, From: m.from,
+		Definitions: r.Definitions,
 	}
 	return m.each(ctx, found, by, to)
 }

@@ -23,9 +23,7 @@ import (
 
 // executionListing is one run of the command ps.
 type executionListing struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	selection  *selection
 	after      string
@@ -35,7 +33,7 @@ type executionListing struct {
 
 // NewListCommand returns the command flunq ps.
 func NewListCommand(sh *cli.Shell) *cobra.Command {
-	l := &executionListing{sh: sh}
+	l := &executionListing{}
 	c := &cobra.Command{
 		Use:     "ps",
 		Aliases: []string{"list"},
@@ -54,8 +52,7 @@ prints each execution that changes as a line.`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.NoArguments,
 	}
-	l.target = cli.TargetFlags(c, sh)
-	l.format = cli.ListFlag(c)
+	l.command = newCommand(c, sh)
 	f := c.Flags()
 	l.selection = selectionFlags(c, l.target, 50)
 	f.StringVar(&l.after, "after", "", "continue after `CURSOR`")
@@ -221,7 +218,7 @@ func rows(ctx context.Context, r *cli.Remote, found []store.Execution, now time.
 	}
 	outlooks := map[string]map[string]examine.Findings{}
 	for tenant, of := range byTenant {
-		if outlooks[tenant], err = r.Examiner().Examine(ctx, tenant, of); err != nil {
+		if outlooks[tenant], err = r.Examiner.Examine(ctx, tenant, of); err != nil {
 			return nil, err
 		}
 	}

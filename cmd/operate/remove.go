@@ -21,7 +21,7 @@ type removal struct{ batch }
 
 // NewRemoveCommand returns the command flunq rm.
 func NewRemoveCommand(sh *cli.Shell) *cobra.Command {
-	m := &removal{batch{sh: sh}}
+	m := &removal{}
 	c := &cobra.Command{
 		Use:     "rm [ID…]",
 		Aliases: []string{"delete", "remove", "prune"},
@@ -38,7 +38,7 @@ The setting KEEP_FINISHED removes executions by their age, without this command.
   flunq rm --workflow shop.order --before 30d --yes`,
 		GroupID: cli.GroupOperate,
 	}
-	m.flags(c, ended())
+	m.batch = newBatch(c, sh, ended())
 	c.PreRunE = func(*cobra.Command, []string) error { return m.selection.check() }
 	c.RunE = m.target.Run(m.run)
 	return c
@@ -71,11 +71,11 @@ func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 	for i, x := range found {
 		printed[i] = removed{ID: x.ID, Status: x.Status}
 	}
-	if m.consent.Dry {
+	if m.Dry {
 		return m.print(printed)
 	}
 	if len(printed) > 0 {
-		err := m.confirm(ctx, "remove", len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Status })
+		err := m.confirmAll(ctx, "remove", len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Status })
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 		for i := range some {
 			ids[i] = some[i].ID
 		}
-		if err := m.as.trail(ctx, m.sh, r, r.Tenant, "rm", strings.Join(ids, " ")); err != nil {
+		if err := m.trail(ctx, r, r.Tenant, "rm", strings.Join(ids, " ")); err != nil {
 			return err
 		}
 		done, err := r.Store.Remove(ctx, r.Tenant, ids)
@@ -115,15 +115,10 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 
 func (m *removal) print(all []removed) error {
 	return cli.List[removed]{
-		ID: func(one removed) string {
-			if !one.Removed && !m.consent.Dry {
-				return ""
-			}
-			return one.ID
-		},
+		ID: func(one removed) string { return one.ID },
 		Line: func(one removed) string {
 			switch {
-			case m.consent.Dry:
+			case m.Dry:
 				return "would remove " + one.ID + ", which is " + one.Status
 			case one.Removed:
 				return one.ID + " is removed"

@@ -14,7 +14,6 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -30,7 +29,7 @@ type resetCommand struct {
 
 // NewResetCommand returns the command flunq reset.
 func NewResetCommand(sh *cli.Shell) *cobra.Command {
-	m := &resetCommand{batch: batch{sh: sh}}
+	m := &resetCommand{}
 	c := &cobra.Command{
 		Use:   "reset [ID…] --to TASK",
 		Short: "Start a new execution from a task in the history of another",
@@ -68,7 +67,7 @@ resets no execution twice.`,
   flunq reset -w shop.order:1.0.0 --since 1h --to charge --version 1.0.1 --yes`,
 		GroupID: cli.GroupOperate,
 	}
-	m.flags(c, actions.Statuses()[1:]) // a pending execution has not begun
+	m.batch = newBatch(c, sh, actions.Statuses()[1:]) // a pending execution has not begun
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "continue with `TASK`")
 	f.StringVar(&m.iteration, "iteration", "", "the run in the iteration `INDEX`, counted from 0; in nested loops such as 2.0")
@@ -117,7 +116,7 @@ type resetRow struct {
 // run resets all named executions, or none if one of them has not begun the task; or all selected
 // ones that have.
 func (m *resetCommand) run(ctx context.Context, ids []string) error {
-	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
+	r, err := m.connectWithSecrets(ctx, m.secrets)
 	if err != nil {
 		return err
 	}
@@ -147,8 +146,8 @@ func (m *resetCommand) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	by := actions.Resetter{
-		Store: r.Store, Version: m.version, By: m.as.name(m.sh), Reason: m.reason, Cancel: m.cancel, Dry: m.consent.Dry,
-		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: cli.Version().Version, Limits: decide.DefaultLimits()}),
+		Store: r.Store, Version: m.version, By: m.by(), Reason: m.reason, Cancel: m.cancel, Dry: m.Dry,
+		Definitions: r.Definitions,
 	}
 	if len(ids) == 1 {
 		return m.one(ctx, r, by, found[0], rows[0].Task)
@@ -182,14 +181,14 @@ func (m *resetCommand) plan(ctx context.Context, r *cli.Remote, found []store.Ex
 func (m *resetCommand) confirmReset(ctx context.Context, rows []resetRow, selected bool) error {
 	cancels := func(row resetRow) bool { return m.cancel && !examine.Ended(row.Before) }
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row resetRow) bool { return row.Reason != "" || !selected && !cancels(row) })
-	if m.consent.Dry || len(rows) == 0 {
+	if m.Dry || len(rows) == 0 {
 		return nil
 	}
 	verb := "reset"
 	if !selected {
 		verb = "reset --cancel"
 	}
-	return m.confirm(ctx, verb, len(rows), func(i int) (id, status string) {
+	return m.confirmAll(ctx, verb, len(rows), func(i int) (id, status string) {
 		what := rows[i].From + " to " + history.Task(rows[i].Task)
 		if cancels(rows[i]) {
 			what += ", and cancel it"
@@ -246,7 +245,7 @@ func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Re
 			wrong = append(wrong, row.Reason)
 		}
 	}
-	if done > 0 && !m.consent.Dry && failure == nil {
+	if done > 0 && !m.Dry && failure == nil {
 		failure = m.hint(ctx, r)
 	}
 	if len(before) > 0 {
@@ -254,23 +253,18 @@ func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Re
 	}
 	if len(rows) > 1 {
 		verb := "reset"
-		if m.consent.Dry {
+		if m.Dry {
 			verb = "would reset"
 		}
 		m.sh.Hint("%s %s of %s", verb, history.Number(done), history.Count(len(rows), "execution"))
 	}
 	return errors.Join(cli.List[resetRow]{
-		ID: func(row resetRow) string {
-			if row.Reason != "" {
-				return ""
-			}
-			return row.ID
-		},
+		ID: func(row resetRow) string { return row.ID },
 		Line: func(row resetRow) string {
 			switch {
 			case row.Done:
 				return fmt.Sprintf("%s is reset to %s as %s", row.From, history.Task(row.Task), row.ID)
-			case m.consent.Dry && row.ID != "" && row.Reason == "":
+			case m.Dry && row.ID != "" && row.Reason == "":
 				return fmt.Sprintf("would reset %s, which is %s, to %s", row.From, row.Before, history.Task(row.Task))
 			default:
 				return ""

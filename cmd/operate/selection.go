@@ -273,7 +273,7 @@ func allLabels(ctx context.Context, r *cli.Remote, x store.Execution) (event.Lab
 	if x.Definition == "" {
 		return x.Labels, nil
 	}
-	env, err := r.Examiner().Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	env, err := r.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	switch {
 	case store.Temporary(err):
 		return nil, err
@@ -357,7 +357,7 @@ func contextOf(ctx context.Context, r *cli.Remote, x store.Execution) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	state, err := examine.State(ctx, r.Store, r.Examiner().Definitions, whole)
+	state, err := examine.State(ctx, r.Store, r.Definitions, whole)
 	if err != nil {
 		return nil, fmt.Errorf("compute its context: %w", err)
 	}
@@ -455,6 +455,6 @@ func (m *memberSearch) look(path string, v any, seen func(name string)) {
 
 // onlyStuck returns the executions that nothing will wake.
 func onlyStuck(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) ([]store.Execution, error) {
-	outlooks, err := r.Examiner().Examine(ctx, tenant, some)
+	outlooks, err := r.Examiner.Examine(ctx, tenant, some)
 	return slices.DeleteFunc(some, func(x store.Execution) bool { return len(outlooks[x.ID].Stuck) == 0 }), err
 }

@@ -40,11 +40,9 @@ origin}, and problem, if its state could not be fully determined.`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.OneArgument("execution"),
 	}
-	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
-	c.ValidArgsFunction = cli.CompleteExecutions(t)
-	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
-		return showExecution(ctx, sh, r, format, args[0])
-	})
+	t := newCommand(c, sh, "text", "json", "yaml")
+	c.ValidArgsFunction = cli.CompleteExecutions(t.target)
+	c.RunE = t.target.Run(t.showExecution)
 	return c
 }
 
@@ -87,24 +85,24 @@ type openTask struct {
 	Attempt   string    `json:"attempt,omitempty"`
 }
 
-func showExecution(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, id string) error {
-	x, err := cli.FindExecution(ctx, r, id)
+func (c command) showExecution(ctx context.Context, r *cli.Remote, args []string) error {
+	x, err := cli.FindExecution(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
-	page, err := pageOf(ctx, sh, r, x)
+	page, err := pageOf(ctx, c.sh, r, x)
 	if err != nil {
 		return err
 	}
 	if page.unserved {
-		if err := cli.HintUnserved(ctx, sh, r, "executor"); err != nil {
+		if err := cli.HintUnserved(ctx, c.sh, r, "executor"); err != nil {
 			return err
 		}
 	}
-	if format.String() != "text" {
-		return cli.WriteValue(sh.Out, format.String(), page)
+	if c.format.String() != "text" {
+		return cli.WriteValue(c.sh.Out, c.format.String(), page)
 	}
-	page.write(sh)
+	page.write(c.sh)
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
@@ -114,7 +113,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 	if examine.Ended(x.Status) || x.Version == 0 {
 		return nil
 	}
-	state, err := examine.State(ctx, r.Store, definitions.New(r.Store, decide.Options{Version: cli.Version().Version}), x)
+	state, err := examine.State(ctx, r.Store, r.Definitions, x)
 	switch {
 	case err == nil:
 		requests, err := p.readRequests(ctx, r, x, state)
@@ -216,7 +215,7 @@ func (p *executionPage) readHistory(ctx context.Context, r *cli.Remote, x store.
 
 // readOutlook adds the timers that the execution needs and the tasks that nothing will end.
 func (p *executionPage) readOutlook(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
-	found, err := r.Examiner().Examine(ctx, x.Tenant, []store.Execution{x})
+	found, err := r.Examiner.Examine(ctx, x.Tenant, []store.Execution{x})
 	outlook := found[x.ID]
 	for _, needed := range outlook.Timers {
 		p.Timers = append(p.Timers, neededRow(needed, now))

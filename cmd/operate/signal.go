@@ -33,10 +33,10 @@ type signalCommand struct {
 }
 
 // flags adds the flags that these commands share.
-func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
+func (s *signalCommand) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
 	c.GroupID = cli.GroupOperate
 	c.Long = strings.TrimSpace(c.Long + "\n\n" + batchHelp)
-	s.batch.flags(c, s.States)
+	s.batch = newBatch(c, sh, s.States)
 	c.Flags().StringVar(&s.reason, "reason", "", "record `TEXT` in the history")
 	s.patience = cli.NewWaitFlags(c, "until it is done")
 	c.PreRunE = func(*cobra.Command, []string) error { return cmp.Or(s.patience.Check(), s.selection.check()) }
@@ -47,7 +47,7 @@ func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 // NewCancelCommand returns the command flunq cancel.
 func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		batch: batch{sh: sh}, Signal: actions.Signals()["cancel"], destroys: true,
+		Signal: actions.Signals()["cancel"], destroys: true,
 		reached: func(_, now store.Execution) bool { return examine.Ended(now.Status) },
 	}
 	return s.flags(&cobra.Command{
@@ -59,13 +59,13 @@ so the command asks for confirmation; scripts use --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
   flunq cancel --workflow shop.order --where '.input.order > 7' --dry-run
   flunq cancel --label incident=1207 --yes --wait`,
-	})
+	}, sh)
 }
 
 // NewSuspendCommand returns the command flunq suspend.
 func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		batch: batch{sh: sh}, Signal: actions.Signals()["suspend"],
+		Signal:  actions.Signals()["suspend"],
 		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
@@ -76,13 +76,13 @@ and events that arrive wait until the execution is resumed.`,
 		Example: `  flunq suspend order-7
   flunq suspend order-7 --wait && flunq resume order-7
   flunq suspend --workflow shop.order --yes`,
-	})
+	}, sh)
 }
 
 // NewResumeCommand returns the command flunq resume.
 func NewResumeCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		batch: batch{sh: sh}, Signal: actions.Signals()["resume"],
+		Signal:  actions.Signals()["resume"],
 		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
@@ -90,13 +90,13 @@ func NewResumeCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Resume suspended executions",
 		Example: `  flunq resume order-7
   flunq resume --label incident=1207 --yes`,
-	})
+	}, sh)
 }
 
 // NewRetryCommand returns the command flunq retry.
 func NewRetryCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		batch: batch{sh: sh}, Signal: actions.Signals()["retry"],
+		Signal: actions.Signals()["retry"],
 		reached: func(before, now store.Execution) bool {
 			return now.Version > before.Version && now.Status != string(decide.Running) && now.Status != string(decide.Pending)
 		},
@@ -111,7 +111,7 @@ tasks are not repeated.
 code is 3.`,
 		Example: `  flunq retry order-7 --wait
   flunq retry -w shop.order --since 1h --where '.error.status == 503' --yes`,
-	})
+	}, sh)
 }
 
 // signalled is the result for one execution, in the JSON output.
@@ -135,14 +135,14 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 	for i, x := range found {
 		printed[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
 	}
-	if s.consent.Dry {
+	if s.Dry {
 		if len(printed) > 1 {
 			s.sh.Hint("would %s %s", s.Verb, history.Count(len(printed), "execution"))
 		}
 		return s.print(printed)
 	}
 	if len(printed) > 0 && (s.destroys || s.selection.given()) {
-		err := s.confirm(ctx, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
+		err := s.confirmAll(ctx, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 				row.Reason = "it is " + x.Status + " meanwhile"
 				continue
 			}
-			if err := r.Store.Publish(ctx, s.Event(x, s.reason, s.as.name(s.sh), now)); err != nil {
+			if err := r.Store.Publish(ctx, s.Event(x, s.reason, s.by(), now)); err != nil {
 				return fmt.Errorf("execution %s: %w", x.ID, err)
 			}
 			row.Sent = true
@@ -244,15 +244,10 @@ func (*signalCommand) faulted(ctx context.Context, r *cli.Remote, id string) err
 
 func (s *signalCommand) print(printed []signalled) error {
 	return cli.List[signalled]{
-		ID: func(one signalled) string {
-			if !one.Sent && !s.consent.Dry {
-				return ""
-			}
-			return one.ID
-		},
+		ID: func(one signalled) string { return one.ID },
 		Line: func(one signalled) string {
 			switch {
-			case s.consent.Dry:
+			case s.Dry:
 				return fmt.Sprintf("would %s %s, which is %s", s.Verb, one.ID, one.Before)
 			case !one.Sent:
 				return ""

@@ -32,20 +32,18 @@ import (
 
 // starter is one run of the command start.
 type starter struct {
-	sh       *cli.Shell
-	target   *cli.Target
-	format   *cli.Choice
-	patience *cli.WaitFlags
+	command
 
 	input, id string
 	due       due
 	replace   *bool
 	labels    []string
+	patience  *cli.WaitFlags
 }
 
 // NewStartCommand returns the command flunq start.
 func NewStartCommand(sh *cli.Shell) *cobra.Command {
-	s := &starter{sh: sh}
+	s := &starter{}
 	c := &cobra.Command{
 		Use:   "start FILE|NAME[:VERSION]",
 		Short: "Start a workflow on a running engine",
@@ -67,8 +65,7 @@ it without --after and --at if it has no --key of its own.`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.OneArgument("file or workflow"),
 	}
-	s.target = cli.TargetFlags(c, sh)
-	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	s.command = newCommand(c, sh, "text", "json", "yaml", "ids")
 	f := c.Flags()
 	f.StringVarP(&s.input, "input", "i", "", "start it with `INPUT`: JSON, @FILE, or - for stdin")
 	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")

@@ -43,12 +43,12 @@ func newTenantsListCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}
-	t, format := cli.TargetFlags(c, sh), cli.ListFlag(c)
-	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, _ []string) error { return listTenants(ctx, sh, r, format) })
+	t := newCommand(c, sh)
+	c.RunE = t.target.Run(t.listTenants)
 	return c
 }
 
-func listTenants(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice) error {
+func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) error {
 	known, err := r.Store.Tenants(ctx)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func listTenants(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.
 		},
 		ID:    func(w tenantRow) string { return w.Tenant },
 		Empty: "no tenants; starting an execution creates one",
-	}.Print(sh, format, rows)
+	}.Print(c.sh, c.format, rows)
 }
 
 func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
@@ -99,12 +99,12 @@ use the new address afterwards.`,
 	var from, to string
 	c.Flags().StringVar(&from, "from", "", "the Redis at `URL` that has the tenant")
 	c.Flags().StringVar(&to, "to", "", "the Redis at `URL` that gets it")
-	consent, format := cli.ConsentFlags(c), cli.OutputFlag(c, "table", "json")
+	ch := change{command: command{sh: sh, format: cli.OutputFlag(c, "table", "json")}, Consent: cli.ConsentFlags(c)}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if from == "" || to == "" {
 			return cli.Misusef("--from and --to are required: where the tenant is, and where it goes")
 		}
-		return moveTenant(c.Context(), sh, args[0], [2]string{from, to}, consent, format)
+		return ch.moveTenant(c.Context(), args[0], from, to)
 	}
 	return c
 }
@@ -117,9 +117,9 @@ type movedTenant struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-func moveTenant(ctx context.Context, sh *cli.Shell, tenant string, urls [2]string, consent *cli.Consent, format *cli.Choice) error {
+func (ch *change) moveTenant(ctx context.Context, tenant, from, to string) error {
 	var stores [2]*store.Store
-	for i, url := range urls {
+	for i, url := range []string{from, to} {
 		rdb, err := cli.Dial(ctx, url)
 		if err != nil {
 			return err
@@ -131,31 +131,24 @@ func moveTenant(ctx context.Context, sh *cli.Shell, tenant string, urls [2]strin
 	if err := m.Find(ctx); err != nil {
 		return cli.BadID(err)
 	}
-	out := movedTenant{Tenant: tenant, Keys: m.Keys, Timers: m.Timers, DryRun: consent.Dry}
+	out := movedTenant{Tenant: tenant, Keys: m.Keys, Timers: m.Timers, DryRun: ch.Dry}
 	what := fmt.Sprintf("tenant %s (%s, %s) from %s to %s", tenant, history.Count(m.Keys, "key"), history.Count(m.Timers, "timer"),
-		cli.RedactedURL(urls[0]), cli.RedactedURL(urls[1]))
-	if consent.Dry {
-		sh.Hint("would move %s", what)
-		return printMoved(sh, format, out)
+		cli.RedactedURL(from), cli.RedactedURL(to))
+	verb := "would move"
+	if !ch.Dry {
+		if err := ch.confirm(ctx, "tenants mv", "move "+what); err != nil {
+			return err
+		}
+		if err := m.Run(ctx); err != nil {
+			return err
+		}
+		verb = "moved"
 	}
-	if !consent.Yes {
-		sh.Hint("move %s", what)
-	}
-	if err := consent.Confirm(ctx, sh, format, "tenants mv"); err != nil {
-		return err
-	}
-	if err := m.Run(ctx); err != nil {
-		return err
-	}
-	sh.Hint("moved %s", what)
-	return printMoved(sh, format, out)
-}
-
-func printMoved(sh *cli.Shell, format *cli.Choice, out movedTenant) error {
-	if format.String() == "table" {
+	ch.sh.Hint("%s %s", verb, what)
+	if ch.format.String() == "table" {
 		return nil
 	}
-	return cli.WriteValue(sh.Out, format.String(), out)
+	return cli.WriteValue(ch.sh.Out, ch.format.String(), out)
 }
 
 // removedTenant is the output of tenants rm.
@@ -181,15 +174,13 @@ scans all keys for leftovers.`,
 		Aliases: []string{"remove", "delete"},
 		Args:    cli.OneArgument("tenant"),
 	}
-	t := cli.TargetFlags(c, sh)
-	consent, format := cli.ConsentFlags(c), cli.OutputFlag(c, "text", "json", "yaml")
-	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
-		return removeTenant(ctx, sh, r, args[0], consent, format)
-	})
+	ch := change{command: newCommand(c, sh, "text", "json", "yaml"), Consent: cli.ConsentFlags(c)}
+	c.RunE = ch.target.Run(ch.removeTenant)
 	return c
 }
 
-func removeTenant(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant string, consent *cli.Consent, format *cli.Choice) error {
+func (ch *change) removeTenant(ctx context.Context, r *cli.Remote, args []string) error {
+	tenant := args[0]
 	_, keys, err := store.RemainingKeys(ctx, r.Store, tenant)
 	if err != nil {
 		return cli.BadID(err)
@@ -208,14 +199,11 @@ func removeTenant(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant stri
 	if err != nil {
 		return err
 	}
-	out := removedTenant{Tenant: tenant, Open: n.Open, Ended: n.Completed + n.Faulted + n.Cancelled, Keys: keys, DryRun: consent.Dry}
+	out := removedTenant{Tenant: tenant, Open: n.Open, Ended: n.Completed + n.Faulted + n.Cancelled, Keys: keys, DryRun: ch.Dry}
 	what := fmt.Sprintf("tenant %s (open executions: %s, ended: %s; %s)", tenant,
 		history.Number(out.Open), history.Number(out.Ended), history.Count(keys, "key"))
-	if !consent.Dry {
-		if !consent.Yes {
-			sh.Hint("remove %s", what)
-		}
-		if err := consent.Confirm(ctx, sh, format, "tenants rm"); err != nil {
+	if !ch.Dry {
+		if err := ch.confirm(ctx, "tenants rm", "remove "+what); err != nil {
 			return err
 		}
 		if err := clearTenant(ctx, r, tenant); err != nil {
@@ -223,10 +211,10 @@ func removeTenant(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant stri
 		}
 	}
 	text := tenant + " is removed"
-	if consent.Dry {
+	if ch.Dry {
 		text = "would remove " + what
 	}
-	return cli.PrintValue(sh, format, text, tenant, out)
+	return cli.PrintValue(ch.sh, ch.format, text, tenant, out)
 }
 
 // clearTenant removes a tenant, and checks that none of its data is left.

@@ -41,9 +41,7 @@ user@host).`,
 
 // timerListing is one run of timers ls.
 type timerListing struct {
-	sh     *cli.Shell
-	target *cli.Target
-	format *cli.Choice
+	command
 
 	due, workflow, execution, kind, after string
 	overdue, allTenants, others           bool
@@ -51,7 +49,7 @@ type timerListing struct {
 }
 
 func newTimersListCommand(sh *cli.Shell) *cobra.Command {
-	l := &timerListing{sh: sh}
+	l := &timerListing{}
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List timers in the order in which they fire",
@@ -67,8 +65,7 @@ searches all keys.`,
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}
-	l.target = cli.TargetFlags(c, sh)
-	l.format = cli.ListFlag(c)
+	l.command = newCommand(c, sh)
 	f := c.Flags()
 	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, 3d, PT30M)")
 	f.BoolVar(&l.overdue, "overdue", false, "only those that should already have fired")
@@ -301,9 +298,7 @@ func (t timerRow) kind() string {
 func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 	rows := make([]timerRow, 0, len(found))
 	for _, p := range found {
-		if row := timerRowOf(p, now); row.ID != "" || l.format.String() != "ids" {
-			rows = append(rows, row)
-		}
+		rows = append(rows, timerRowOf(p, now))
 	}
 	return cli.List[timerRow]{
 		Columns: []cli.Column[timerRow]{

@@ -18,13 +18,10 @@ import (
 
 // timerChange is one run of a command that changes timers.
 type timerChange struct {
-	sh      *cli.Shell
-	target  *cli.Target
-	format  *cli.Choice
-	consent *cli.Consent
-	as      *operator
-	verb    string
-	now     time.Time
+	change
+
+	verb string
+	now  time.Time
 
 	execution, key string // of the timers to change, besides those with an id
 
@@ -45,18 +42,15 @@ type changedTimer struct {
 }
 
 // flags adds the flags that these commands share.
-func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
-	t.target = cli.TargetFlags(c, t.sh)
-	t.format = cli.OutputFlag(c, "text", "json", "yaml")
-	t.consent = cli.ConsentFlags(c)
-	t.as = operatorFlag(c)
+func (t *timerChange) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
+	t.change = newChange(c, sh, "text", "json", "yaml")
 	c.ValidArgsFunction = completeTimers(t.target)
 	c.RunE = t.target.RunAt(t.run)
 	return c
 }
 
 func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
-	t := &timerChange{sh: sh, verb: "fire"}
+	t := &timerChange{verb: "fire"}
 	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		if p.Err != nil {
 			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' removes it", p.ID, p.Err, p.ID)
@@ -65,7 +59,7 @@ func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
 		return "fires now: " + actions.Consequence(p, status), err
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
-		done, err := timers.New(r.Store).FireNow(ctx, p, t.as.name(t.sh))
+		done, err := timers.New(r.Store).FireNow(ctx, p, t.by())
 		return p, done, err
 	}
 	return t.flags(&cobra.Command{
@@ -76,18 +70,18 @@ each timer. An execution that waits for one continues.`,
 		Example: `  flunq timers fire hk2x9c1f2g0-5b1c
   flunq timers fire --yes $(flunq timers ls --execution order-7 -o ids)`,
 		Args: cli.SomeArguments("timer"),
-	})
+	}, sh)
 }
 
 func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
-	t := &timerChange{sh: sh, verb: "cancel"}
+	t := &timerChange{verb: "cancel"}
 	var force bool
 	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
 		if err != nil {
 			return "", err
 		}
-		loss, needed, err := actions.Loss(ctx, r.Examiner(), p, status)
+		loss, needed, err := actions.Loss(ctx, r.Examiner, p, status)
 		if err != nil {
 			return "", err
 		}
@@ -97,7 +91,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		return "never fires: " + loss, nil
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
-		done, err := timers.New(r.Store).Cancel(ctx, p, t.as.name(t.sh))
+		done, err := timers.New(r.Store).Cancel(ctx, p, t.by())
 		return p, done, err
 	}
 	c := t.flags(&cobra.Command{
@@ -120,7 +114,7 @@ execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 				return cli.SomeArguments("timer")(c, args)
 			}
 		},
-	})
+	}, sh)
 	c.Flags().StringVar(&t.execution, "execution", "", "cancel a timer of the execution `ID`, such as an input")
 	c.Flags().StringVar(&t.key, "key", "", "cancel the timer with the key `KEY`")
 	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t.target))
@@ -129,7 +123,7 @@ execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 }
 
 func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
-	t := &timerChange{sh: sh, verb: "reschedule"}
+	t := &timerChange{verb: "reschedule"}
 	var to, in, by string
 	when := func(p timers.Pending) (time.Time, error) { return t.moment(p, to, in, by) }
 	t.plan = func(_ context.Context, _ *cli.Remote, p timers.Pending) (string, error) {
@@ -151,7 +145,7 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		if err != nil {
 			return p, false, err
 		}
-		return timers.New(r.Store).Move(ctx, p, at, t.as.name(t.sh))
+		return timers.New(r.Store).Move(ctx, p, at, t.by())
 	}
 	c := t.flags(&cobra.Command{
 		Use:     "reschedule ID",
@@ -168,7 +162,7 @@ and is printed. A timer that is moved to the past fires immediately.`,
 			}
 			return cli.OneArgument("timer")(c, args)
 		},
-	})
+	}, sh)
 	c.Flags().StringVar(&to, "to", "", "move it to `TIME` (RFC 3339)")
 	c.Flags().StringVar(&in, "in", "", "move it to `DURATION` from now: 10m, 3d, PT10M")
 	c.Flags().StringVar(&by, "by", "", "move it by `DURATION`, forward or back: 1h, -30m")
@@ -200,15 +194,14 @@ func (t *timerChange) run(ctx context.Context, r *cli.Remote, now time.Time, ids
 	if err != nil {
 		return err
 	}
-	if t.consent.Dry {
+	if t.Dry {
 		return t.print(changes)
 	}
-	if !t.consent.Yes {
-		for _, c := range changes {
-			t.sh.Hint("%s", t.preview(c))
-		}
+	previews := make([]string, len(changes))
+	for i, c := range changes {
+		previews[i] = t.preview(c)
 	}
-	if err := t.consent.Confirm(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
+	if err := t.confirm(ctx, "timers "+t.verb, previews...); err != nil {
 		return err
 	}
 	err = t.apply(ctx, r, found, changes)
@@ -273,13 +266,13 @@ func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []timers.P
 
 // preview describes what the command would do to a timer.
 func (t *timerChange) preview(c changedTimer) string {
-	return fmt.Sprintf("would %s %s: it %s", t.verb, c.ID, cli.Printable(c.Plan))
+	return fmt.Sprintf("would %s %s: it %s", t.verb, c.ID, c.Plan)
 }
 
 func (t *timerChange) print(changes []changedTimer) error {
 	return cli.List[changedTimer]{Line: func(c changedTimer) string {
 		switch {
-		case t.consent.Dry:
+		case t.Dry:
 			return t.preview(c)
 		case c.NewID != "":
 			return fmt.Sprintf("%s is now %s: it %s", c.ID, c.NewID, c.Plan)

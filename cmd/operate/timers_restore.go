@@ -18,16 +18,9 @@ import (
 )
 
 // restoring is one run of timers restore.
-type restoring struct {
-	sh      *cli.Shell
-	target  *cli.Target
-	format  *cli.Choice
-	consent *cli.Consent
-	as      *operator
-}
+type restoring struct{ change }
 
 func newTimersRestoreCommand(sh *cli.Shell) *cobra.Command {
-	t := &restoring{sh: sh}
 	c := &cobra.Command{
 		Use:   "restore EXECUTION…",
 		Short: "Restore missing timers that executions wait for",
@@ -42,10 +35,7 @@ changed. 'flunq ps --stuck' lists executions that need it.`,
   flunq ps --stuck -o ids | xargs flunq timers restore --yes`,
 		Args: cli.SomeArguments("execution"),
 	}
-	t.target = cli.TargetFlags(c, sh)
-	t.format = cli.OutputFlag(c, "text", "json", "yaml")
-	t.consent = cli.ConsentFlags(c)
-	t.as = operatorFlag(c)
+	t := &restoring{newChange(c, sh, "text", "json", "yaml")}
 	c.ValidArgsFunction = cli.CompleteExecutions(t.target, actions.Statuses()[1:4]...)
 	c.RunE = t.target.Run(t.run)
 	return c
@@ -72,19 +62,16 @@ func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err 
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
-	needed := false
+	var missing []string
 	for _, plan := range plans {
-		needed = needed || len(plan.lines) > 0
 		for _, line := range plan.lines {
-			if !rs.consent.Yes && !rs.consent.Dry {
-				rs.sh.Hint("%s: %s", plan.ID, cli.Printable(line))
-			}
+			missing = append(missing, plan.ID+": "+line)
 		}
 	}
-	if rs.consent.Dry || !needed {
+	if rs.Dry || len(missing) == 0 {
 		return rs.print(plans)
 	}
-	if err := rs.consent.Confirm(ctx, rs.sh, rs.format, "timers restore"); err != nil {
+	if err := rs.confirm(ctx, "timers restore", missing...); err != nil {
 		return err
 	}
 	for i := range plans {
@@ -110,7 +97,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 	if err != nil {
 		return plan, o, err
 	}
-	found, err := r.Examiner().Examine(ctx, x.Tenant, []store.Execution{x})
+	found, err := r.Examiner.Examine(ctx, x.Tenant, []store.Execution{x})
 	if err != nil {
 		return plan, o, err
 	}
@@ -155,7 +142,7 @@ func (rs *restoring) restore(ctx context.Context, r *cli.Remote, id string) (pla
 		if len(o.Timers) > 0 {
 			x.Workflow = o.Timers[0].Workflow
 		}
-		outcome, err := timers.New(r.Store).Restore(ctx, x, o.Missing, rs.as.name(rs.sh))
+		outcome, err := timers.New(r.Store).Restore(ctx, x, o.Missing, rs.by())
 		if err != nil {
 			return plan, err
 		}
@@ -177,7 +164,7 @@ func (rs *restoring) print(plans []restored) error {
 		}
 		for _, line := range plan.lines {
 			switch {
-			case rs.consent.Dry:
+			case rs.Dry:
 				fmt.Fprintf(rs.sh.Out, "would restore %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
 			case plan.Done:
 				fmt.Fprintf(rs.sh.Out, "restored %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))

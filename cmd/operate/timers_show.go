@@ -23,12 +23,9 @@ func newTimersShowCommand(sh *cli.Shell) *cobra.Command {
   flunq timers show hk2x9c1f2g0-5b1c -o json | jq .due`,
 		Args: cli.OneArgument("timer"),
 	}
-	t := cli.TargetFlags(c, sh)
-	format := cli.OutputFlag(c, "text", "json", "yaml")
-	c.ValidArgsFunction = completeTimers(t)
-	c.RunE = t.RunAt(func(ctx context.Context, r *cli.Remote, now time.Time, args []string) error {
-		return showTimer(ctx, sh, r, format, args[0], now)
-	})
+	t := newCommand(c, sh, "text", "json", "yaml")
+	c.ValidArgsFunction = completeTimers(t.target)
+	c.RunE = t.target.RunAt(t.showTimer)
 	return c
 }
 
@@ -41,8 +38,8 @@ type timerPage struct {
 	Member          string `json:"member"`
 }
 
-func showTimer(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, id string, now time.Time) error {
-	p, err := findTimer(ctx, r, id)
+func (c command) showTimer(ctx context.Context, r *cli.Remote, now time.Time, args []string) error {
+	p, err := findTimer(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -53,10 +50,10 @@ func showTimer(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Ch
 	page := timerPage{
 		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: actions.Consequence(p, status), Member: p.Member,
 	}
-	if format.String() != "text" {
-		return cli.WriteValue(sh.Out, format.String(), page)
+	if c.format.String() != "text" {
+		return cli.WriteValue(c.sh.Out, c.format.String(), page)
 	}
-	writeRows(sh, append([][2]string{{"timer", page.ID}, {"state", page.State}, {"due in", page.dueIn()}}, actions.TimerFacts(p, status, cli.Moment)...))
+	writeRows(c.sh, append([][2]string{{"timer", page.ID}, {"state", page.State}, {"due in", page.dueIn()}}, actions.TimerFacts(p, status, cli.Moment)...))
 	return nil
 }
 

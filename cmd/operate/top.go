@@ -46,7 +46,7 @@ interval (--every), with a few commands whose cost does not grow with the data.`
 		Args:    cli.NoArguments,
 	}
 	t.target = cli.TargetFlags(c, sh)
-	t.as = operatorFlag(c)
+	t.as = operatorFlag(c, sh)
 	f := c.Flags()
 	f.StringVar(&t.execution, "execution", "", "begin with the execution `ID`")
 	f.DurationVar(&t.every, "every", time.Second, "refresh every `DURATION`")
@@ -104,7 +104,7 @@ func (t *topScreen) source(ctx context.Context, r *cli.Remote) (tui.Source, erro
 	}
 	opts := top.Defaults()
 	opts.Tenant, opts.Place, opts.Version = r.Tenant, cli.RedactedURL(p.URL.Value), cli.Version().Version
-	opts.Operator = t.as.name(t.sh)
+	opts.Operator = t.as.by()
 	opts.Worker, opts.Executor, opts.Timer, opts.Lease = s.Worker.Group, s.Executor.Group, s.Timer.Group, s.Lease
 	return top.New(ctx, r.Redis, opts)
 }

@@ -54,12 +54,12 @@ func newWorkflowsListCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}
-	t, format := cli.TargetFlags(c, sh), cli.ListFlag(c)
-	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, _ []string) error { return listWorkflows(ctx, sh, r, format) })
+	t := newCommand(c, sh)
+	c.RunE = t.target.Run(t.listWorkflows)
 	return c
 }
 
-func listWorkflows(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice) error {
+func (c command) listWorkflows(ctx context.Context, r *cli.Remote, _ []string) error {
 	found, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func listWorkflows(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cl
 		},
 		ID:    func(w workflowRow) string { return w.Workflow },
 		Empty: "no workflows; 'flunq workflows register FILE' registers one",
-	}.Print(sh, format, rows)
+	}.Print(c.sh, c.format, rows)
 }
 
 func (w workflowRow) versions() string {
@@ -113,15 +113,15 @@ func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
 		Example: `  flunq workflows show shop.order:1.0.0 | flunq validate -`,
 		Args:    cli.OneArgument("workflow"),
 	}
-	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
-	c.ValidArgsFunction = completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
-	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
+	t := newCommand(c, sh, "text", "json", "yaml")
+	c.ValidArgsFunction = completeWorkflows(t.target, cobra.ShellCompDirectiveNoFileComp)
+	c.RunE = t.target.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
 		found, err := findWorkflow(ctx, r, args[0])
 		if err != nil {
 			return err
 		}
-		if format.String() != "text" {
-			return cli.WriteValue(sh.Out, format.String(), found)
+		if t.format.String() != "text" {
+			return cli.WriteValue(sh.Out, t.format.String(), found)
 		}
 		fmt.Fprint(sh.Out, sh.Harmless(found.Text))
 		return nil
@@ -238,10 +238,10 @@ one.`,
   flunq workflows register workflows/ -o json | jq -r '.[].hash'`,
 		Args: cli.SomeArguments("file"),
 	}
-	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml", "ids")
-	replace, as := replaceFlag(c), operatorFlag(c)
+	t := newCommand(c, sh, "text", "json", "yaml", "ids")
+	replace, as := replaceFlag(c), operatorFlag(c, sh)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return registerFiles(c.Context(), t, format, args, *replace, as)
+		return t.registerFiles(c.Context(), args, *replace, as)
 	}
 	return c
 }
@@ -251,12 +251,12 @@ func replaceFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("replace", false, "replace the text of a registered version")
 }
 
-func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args []string, replace bool, as *operator) error {
-	documents, err := readDocuments(ctx, t.Sh, args)
+func (c command) registerFiles(ctx context.Context, args []string, replace bool, as *operator) error {
+	documents, err := readDocuments(ctx, c.sh, args)
 	if err != nil {
 		return err
 	}
-	r, err := t.Connect(ctx)
+	r, err := c.target.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -268,10 +268,10 @@ func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args 
 	}
 	var done []registered
 	for _, d := range documents {
-		if err := as.trail(ctx, t.Sh, r, r.Tenant, "workflows register", d.Def.ID()+":"+d.Def.Document.Version); err != nil {
+		if err := as.trail(ctx, r, r.Tenant, "workflows register", d.Def.ID()+":"+d.Def.Document.Version); err != nil {
 			return err
 		}
-		one, err := register(ctx, t.Sh, r, d)
+		one, err := register(ctx, c.sh, r, d)
 		if err != nil {
 			return err
 		}
@@ -280,7 +280,7 @@ func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args 
 	return cli.List[registered]{
 		Line: func(d registered) string { return d.Workflow + ":" + d.Version + "  " + shortHash(d.Hash) },
 		ID:   func(d registered) string { return d.Workflow + ":" + d.Version },
-	}.Print(t.Sh, format, done)
+	}.Print(c.sh, c.format, done)
 }
 
 // readDocuments reads and parses documents, and prints all their mistakes.
@@ -365,6 +365,8 @@ type removedWorkflow struct {
 	Removed  bool   `json:"removed"`
 }
 
+func (w removedWorkflow) name() string { return w.Workflow + ":" + w.Version }
+
 func newWorkflowsRemoveCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm NAME[:VERSION]",
@@ -377,16 +379,14 @@ This cannot be undone, so the command asks for confirmation; scripts use --yes.`
 		Aliases: []string{"remove", "delete"},
 		Args:    cli.OneArgument("workflow"),
 	}
-	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml", "ids")
-	as, consent := operatorFlag(c), cli.ConsentFlags(c)
-	c.ValidArgsFunction = completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
-	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
-		return removeWorkflow(ctx, sh, r, format, args[0], as, consent)
-	})
+	ch := newChange(c, sh, "text", "json", "yaml", "ids")
+	c.ValidArgsFunction = completeWorkflows(ch.target, cobra.ShellCompDirectiveNoFileComp)
+	c.RunE = ch.target.Run(ch.removeWorkflow)
 	return c
 }
 
-func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, given string, as *operator, consent *cli.Consent) error {
+func (ch *change) removeWorkflow(ctx context.Context, r *cli.Remote, args []string) error {
+	given := args[0]
 	found, err := findWorkflow(ctx, r, given)
 	if err != nil {
 		return err
@@ -408,15 +408,14 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 	if err := refuseUsed(ctx, r, found, whole, used); err != nil {
 		return err
 	}
-	if consent.Dry {
-		return printRemovedWorkflows(sh, format, rows, true)
+	if ch.Dry {
+		return ch.printRemovedWorkflows(rows)
 	}
-	if !consent.Yes {
-		for _, row := range rows {
-			sh.Hint("remove %s:%s", row.Workflow, row.Version)
-		}
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		lines[i] = "remove " + row.name()
 	}
-	if err := consent.Confirm(ctx, sh, format, "workflows rm"); err != nil {
+	if err := ch.confirm(ctx, "workflows rm", lines...); err != nil {
 		return err
 	}
 	hashes := []string{found.Hash}
@@ -426,7 +425,7 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 		}
 	}
 	for i, row := range rows {
-		if err := as.trail(ctx, sh, r, r.Tenant, "workflows rm", row.Workflow+":"+row.Version); err != nil {
+		if err := ch.trail(ctx, r, r.Tenant, "workflows rm", row.name()); err != nil {
 			return err
 		}
 		if rows[i].Removed, err = registry.New(r.Store).Undefine(ctx, r.Tenant, row.Workflow, row.Version); err != nil {
@@ -440,7 +439,7 @@ func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *c
 	if err := registry.New(r.Store).RemoveSources(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
 		return err
 	}
-	return printRemovedWorkflows(sh, format, rows, false)
+	return ch.printRemovedWorkflows(rows)
 }
 
 // refuseUsed returns an error if executions use a workflow.
@@ -462,21 +461,18 @@ func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, 
 		name, count, found[0].ID, found[0].Status, name)
 }
 
-func printRemovedWorkflows(sh *cli.Shell, format *cli.Choice, rows []removedWorkflow, dry bool) error {
-	name := func(row removedWorkflow) string {
-		if !row.Removed && !dry {
-			return ""
-		}
-		return row.Workflow + ":" + row.Version
-	}
-	return cli.List[removedWorkflow]{ID: name, Line: func(row removedWorkflow) string {
-		switch {
-		case dry:
-			return "would remove " + name(row)
-		case row.Removed:
-			return name(row) + " is removed"
-		default:
-			return ""
-		}
-	}}.Print(sh, format, rows)
+func (ch *change) printRemovedWorkflows(rows []removedWorkflow) error {
+	return cli.List[removedWorkflow]{
+		ID: removedWorkflow.name,
+		Line: func(row removedWorkflow) string {
+			switch {
+			case ch.Dry:
+				return "would remove " + row.name()
+			case row.Removed:
+				return row.name() + " is removed"
+			default:
+				return ""
+			}
+		},
+	}.Print(ch.sh, ch.format, rows)
 }
