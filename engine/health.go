@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -18,7 +20,7 @@ const (
 const (
 	slowAfter   = 10 * time.Second // a step that takes longer is too slow
 	deadAfter   = 30 * time.Second // a service without a successful step for longer is unhealthy
-	repeatEvery = 10 * time.Second // minimum time between two log entries about one error
+	repeatEvery = 10 * time.Second // minimum time between two log entries about failed steps
 )
 
 // Health is the health of one service instance.
@@ -34,12 +36,11 @@ type Health struct {
 type serviceHealth struct {
 	service Service
 
-	mu         sync.Mutex
-	began      time.Time // of the step in progress; zero between steps
-	lastGood   time.Time
-	lastReport time.Time // when an error was last logged
-	failed     int
-	err        error
+	mu       sync.Mutex
+	began    time.Time // of the step in progress; zero between steps
+	lastGood time.Time
+	failed   int
+	err      error
 }
 
 // track adds and returns the health of a service that begins to run.
@@ -57,23 +58,14 @@ func (p *serviceHealth) begin(now time.Time) {
 	p.began = now
 }
 
-// end records the outcome of a step. It returns the number of consecutive failures, and whether to
-// log the outcome: an error that is new or lasts, or a success after a logged error.
-func (p *serviceHealth) end(now time.Time, err error) (failures int, report bool) {
+// end records the outcome of a step.
+func (p *serviceHealth) end(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.began = time.Time{}
-	if err == nil {
-		report = !p.lastReport.IsZero()
-		p.lastGood, p.failed, p.err, p.lastReport = now, 0, nil, time.Time{}
-		return 0, report
+	p.began, p.err = time.Time{}, err
+	if p.failed++; err == nil {
+		p.lastGood, p.failed = now, 0
 	}
-	p.failed++
-	p.err = err
-	if report = now.Sub(p.lastReport) >= repeatEvery; report {
-		p.lastReport = now
-	}
-	return p.failed, report
 }
 
 // health assesses a service. A long step does not count against an executor, since a call may
@@ -106,4 +98,28 @@ func (e *Engine) Health() []Health {
 		out = append(out, p.health(now))
 	}
 	return out
+}
+
+// StepLog logs the failed steps of one service. While some steps fail, it repeats itself from time to
+// time; once none has failed for as long, it logs that the service works again.
+type StepLog struct {
+	Log *slog.Logger
+
+	failures             int // since the service last worked
+	lastFailure, lastLog time.Time
+}
+
+// Add logs the outcome of a step if that is due.
+func (l *StepLog) Add(ctx context.Context, now time.Time, err error) {
+	switch {
+	case err != nil:
+		l.failures, l.lastFailure = l.failures+1, now
+		if now.Sub(l.lastLog) >= repeatEvery {
+			l.lastLog = now
+			l.Log.ErrorContext(ctx, "step failed", "err", err, "failures", l.failures)
+		}
+	case l.failures > 0 && now.Sub(l.lastFailure) >= repeatEvery:
+		l.Log.InfoContext(ctx, "step works again", "failures", l.failures)
+		l.failures, l.lastLog = 0, time.Time{}
+	}
 }

@@ -95,7 +95,7 @@ func (e *Engine) Release(ctx context.Context) error {
 
 // loop steps a service until ctx ends; the steps themselves run under the context work.
 func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
-	pause := time.NewTimer(0)
+	pause, steps := time.NewTimer(0), StepLog{Log: log}
 	defer pause.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -105,23 +105,18 @@ func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 		}
 		p.begin(time.Now())
 		_, err := p.service.Step(work)
+		next := p.service.Every // a service that reads has already waited in its read
 		switch {
 		case errors.Is(err, delivery.ErrBusy):
-			p.end(time.Now(), nil)
-			pause.Reset(short)
+			err, next = nil, short
 		case err != nil:
-			// A repeated error is logged once, and again from time to time while it lasts.
-			if failures, report := p.end(time.Now(), err); report && work.Err() == nil {
-				log.ErrorContext(ctx, "step failed", "err", err, "failures", failures)
-			}
-			pause.Reset(rest)
-		default:
-			if _, report := p.end(time.Now(), nil); report {
-				log.InfoContext(ctx, "step works again")
-			}
-			// A service that reads has already waited in its read.
-			pause.Reset(p.service.Every)
+			next = rest
 		}
+		p.end(time.Now(), err)
+		if work.Err() == nil {
+			steps.Add(ctx, time.Now(), err)
+		}
+		pause.Reset(next)
 	}
 }
 

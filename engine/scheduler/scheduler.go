@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/schedule"
 )
 
@@ -234,9 +235,8 @@ const shutdownTimeout = 10 * time.Second
 
 // loop steps an actor until ctx ends; the steps use work as their context.
 func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Logger) {
-	timer := time.NewTimer(0)
+	timer, steps := time.NewTimer(0), engine.StepLog{Log: log}
 	defer timer.Stop()
-	var failed string
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -248,13 +248,8 @@ func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Log
 		if err != nil {
 			rest = max(rest, pause)
 		}
-		switch {
-		case err != nil && err.Error() != failed && work.Err() == nil:
-			log.ErrorContext(ctx, "step failed", "err", err)
-			failed = err.Error()
-		case err == nil && failed != "":
-			log.InfoContext(ctx, "step works again")
-			failed = ""
+		if work.Err() == nil {
+			steps.Add(ctx, time.Now(), err)
 		}
 		timer.Reset(rest)
 	}
