@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -32,6 +34,16 @@ func Children(ctx context.Context, st *store.Store, x store.Execution, most int)
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// Started returns what an execution began with, nil if its history does not say.
+func Started(ctx context.Context, st *store.Store, tenant, id string) (*event.Started, error) {
+	first, err := st.History(ctx, tenant, id, 0, 1)
+	started := new(event.Started)
+	if err != nil || len(first) == 0 || first[0].Type != event.ExecutionStarted || decide.DecodeData(first[0], started) != nil {
+		return nil, err
+	}
+	return started, nil
 }
 
 // Listening says how many executions listen.

@@ -30,24 +30,27 @@ type List[T any] struct {
 	Columns []Column[T]
 	Line    func(T) string // a row as text; "" omits the row from text and ids
 	ID      func(T) string // a row's id; "" omits the row from ids
-	Empty   string         // printed to stderr if a table has no rows
+	Empty   string         // printed to stderr if a table or a text has no rows
 }
 
 // Print writes rows in a format. The structured formats contain all JSON members of a row.
 func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
+	text := l.ID
 	switch format.String() {
-	case "table", "wide":
+	case "table", "wide", "text":
 		if len(rows) == 0 {
-			sh.Hint("%s", l.Empty)
+			if l.Empty != "" {
+				sh.Hint("%s", l.Empty)
+			}
 			return nil
 		}
-		l.Table(sh, rows, format.String() == "wide")
-		return nil
-	case "text", "ids":
-		text := l.ID
-		if format.String() == "text" {
-			text = l.Line
+		if format.String() != "text" {
+			l.Table(sh, rows, format.String() == "wide")
+			return nil
 		}
+		text = l.Line
+		fallthrough
+	case "ids":
 		for _, row := range rows {
 			if line := text(row); line != "" && (l.Line == nil || l.Line(row) != "") {
 				fmt.Fprintln(sh.Out, Printable(line))

@@ -82,7 +82,7 @@ func (l *deadLetterListing) run(ctx context.Context, r *cli.Remote, _ []string) 
 	for _, deadLetter := range found {
 		rows = append(rows, deadLetterRowOf(r, deadLetter, now))
 	}
-	if err := deadLetterTable(l.sh, l.format, rows); err != nil {
+	if err := deadLetterList().Print(l.sh, l.format, rows); err != nil {
 		return err
 	}
 	if more {
@@ -108,6 +108,8 @@ type deadLetterRow struct {
 	Execution string     `json:"execution,omitempty"`
 	Task      string     `json:"task,omitempty"`
 	Problem   string     `json:"problem,omitempty"` // why it cannot be replayed
+	Action    string     `json:"action,omitempty"`  // of a command that changes it
+	Done      *bool      `json:"done,omitempty"`
 }
 
 func deadLetterRowOf(r *cli.Remote, l stream.DeadLetter, now time.Time) deadLetterRow {
@@ -126,7 +128,7 @@ func (l deadLetterRow) age() string {
 	return history.Duration((time.Duration(max(l.AgeMS, 0)) * time.Millisecond).Round(time.Second))
 }
 
-func deadLetterTable(sh *cli.Shell, format *cli.Choice, rows []deadLetterRow) error {
+func deadLetterList() cli.List[deadLetterRow] {
 	return cli.List[deadLetterRow]{
 		Columns: []cli.Column[deadLetterRow]{
 			{Title: "ID", Text: func(l deadLetterRow) string { return l.ID }},
@@ -143,5 +145,5 @@ func deadLetterTable(sh *cli.Shell, format *cli.Choice, rows []deadLetterRow) er
 		},
 		ID:    func(l deadLetterRow) string { return l.ID },
 		Empty: "no dead letters",
-	}.Print(sh, format, rows)
+	}
 }

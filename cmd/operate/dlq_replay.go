@@ -31,14 +31,6 @@ type deadLetterChange struct {
 	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
 }
 
-// changedDeadLetter is the result for one dead letter in the JSON output.
-type changedDeadLetter struct {
-	deadLetterRow
-
-	Action string `json:"action"`
-	Done   bool   `json:"done"`
-}
-
 // flags adds the flags that these commands share.
 func (ch *deadLetterChange) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
 	ch.change = newChange(c, sh, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
@@ -136,12 +128,13 @@ func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Tim
 	if simulate {
 		return ch.trial.run(ctx, r, deadLetters, ch.format)
 	}
-	rows := make([]changedDeadLetter, 0, len(deadLetters))
-	for _, l := range deadLetters {
-		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: ch.verb})
+	rows := make([]deadLetterRow, len(deadLetters))
+	for i, l := range deadLetters {
+		rows[i] = deadLetterRowOf(r, l, now)
+		rows[i].Action, rows[i].Done = ch.verb, new(bool)
 	}
 	if ch.Dry {
-		return ch.print(rows, true)
+		return ch.print(rows)
 	}
 	if ch.verb == "drop" && len(rows) > 0 {
 		if err := ch.confirm(ctx, "dlq drop", history.Count(len(rows), "dead letter")+" will be lost"); err != nil {
@@ -149,7 +142,7 @@ func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Tim
 		}
 	}
 	err = ch.apply(ctx, r, deadLetters, rows)
-	return errors.Join(ch.print(rows, false), err)
+	return errors.Join(ch.print(rows), err)
 }
 
 // selected returns the dead letters that the arguments and flags select.
@@ -207,7 +200,7 @@ func pauseOf(rate string) (time.Duration, error) {
 
 // apply changes the dead letters one by one. It stops if Redis fails and continues after
 // other errors.
-func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter) error {
+func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []deadLetterRow) error {
 	var wrong []error
 	for i, l := range deadLetters {
 		if i > 0 {
@@ -220,7 +213,7 @@ func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetter
 			return errors.Join(append(wrong, err)...)
 		}
 		done, err := ch.do(ctx, r, l)
-		rows[i].Done = done
+		rows[i].Done = &done
 		switch {
 		case err != nil && store.Temporary(err):
 			return errors.Join(append(wrong, err)...)
@@ -233,30 +226,19 @@ func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetter
 	return errors.Join(wrong...)
 }
 
-func (ch *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
-	switch ch.format.String() {
-	case "json", "yaml":
-		return cli.WriteValue(ch.sh.Out, ch.format.String(), rows)
-	case "table", "wide", "ids", "jsonl":
-		plain := make([]deadLetterRow, len(rows))
-		for i, row := range rows {
-			plain[i] = row.deadLetterRow
-		}
-		return deadLetterTable(ch.sh, ch.format, plain)
-	}
-	for _, row := range rows {
-		what := strings.TrimSpace(cli.OneLine(fmt.Sprintf("%s %s", row.Type, row.Execution)))
+func (ch *deadLetterChange) print(rows []deadLetterRow) error {
+	list := deadLetterList()
+	list.Line = func(row deadLetterRow) string {
 		switch {
-		case dry && row.Problem != "" && ch.verb == "replay":
-			fmt.Fprintf(ch.sh.Out, "cannot %s %s: %s\n", ch.verb, cli.Printable(row.ID), cli.OneLine(row.Problem))
-		case dry:
-			fmt.Fprintf(ch.sh.Out, "would %s %s  %s\n", ch.verb, cli.Printable(row.ID), what)
-		case row.Done:
-			fmt.Fprintf(ch.sh.Out, "%s %s\n", pastOf(ch.verb), cli.Printable(row.ID))
+		case ch.Dry && row.Problem != "" && ch.verb == "replay":
+			return "cannot replay " + row.ID + ": " + cli.OneLine(row.Problem)
+		case ch.Dry:
+			return strings.TrimSpace(cli.OneLine(fmt.Sprintf("would %s %s  %s %s", ch.verb, row.ID, row.Type, row.Execution)))
+		case *row.Done:
+			return pastOf(ch.verb) + " " + row.ID
+		default:
+			return ""
 		}
 	}
-	if len(rows) == 0 {
-		ch.sh.Hint("no dead letters")
-	}
-	return nil
+	return list.Print(ch.sh, ch.format, rows)
 }

@@ -3,16 +3,15 @@ package operate
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
@@ -139,14 +138,14 @@ func (t *deadLetterTrial) verdict(ctx context.Context, r *cli.Remote, l stream.D
 		return v, nil
 	}
 	if len(cfg.Input) == 0 {
-		input, err := firstInput(ctx, r, l.Tenant, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return deadLetterVerdict{Execution: id, Would: wouldUnknown, Detail: err.Error() + "; --input gives one"}, nil
-		}
+		started, err := actions.Started(ctx, r.Store, l.Tenant, id)
 		if err != nil {
 			return deadLetterVerdict{}, err
 		}
-		cfg.Input = input
+		if started == nil {
+			return deadLetterVerdict{Execution: id, Would: wouldUnknown, Detail: "the input of execution " + id + " is unknown; --input gives one"}, nil
+		}
+		cfg.Input = started.Input
 	}
 	cfg.ID, cfg.Tenant = id, l.Tenant
 	if store.CheckExecution(id) != nil {
@@ -160,22 +159,6 @@ func (t *deadLetterTrial) verdict(ctx context.Context, r *cli.Remote, l stream.D
 	v.Execution = id
 	t.verdicts[l.Tenant+" "+id] = v
 	return v, ctx.Err()
-}
-
-// firstInput returns the input that an execution began with.
-func firstInput(ctx context.Context, r *cli.Remote, tenant, id string) (json.RawMessage, error) {
-	entries, err := r.Store.History(ctx, tenant, id, 0, 1)
-	if err != nil {
-		return nil, err
-	}
-	if len(entries) == 0 || entries[0].Type != event.ExecutionStarted {
-		return nil, fmt.Errorf("the input of execution %s: %w", id, store.ErrNotFound)
-	}
-	var started event.Started
-	if err := decide.DecodeData(entries[0], &started); err != nil {
-		return nil, fmt.Errorf("the input of execution %s: %w", id, err)
-	}
-	return started.Input, nil
 }
 
 func verdictOf(result *sim.Result) deadLetterVerdict {
@@ -201,12 +184,6 @@ func verdictOf(result *sim.Result) deadLetterVerdict {
 }
 
 func (t *deadLetterTrial) print(rows []deadLetterVerdict, format *cli.Choice) error {
-	if format.String() == "text" {
-		for _, v := range rows {
-			fmt.Fprintln(t.sh.Out, v.line())
-		}
-		return nil
-	}
 	return cli.List[deadLetterVerdict]{
 		Columns: []cli.Column[deadLetterVerdict]{
 			{Title: "ID", Text: func(v deadLetterVerdict) string { return v.ID }},
@@ -215,6 +192,7 @@ func (t *deadLetterTrial) print(rows []deadLetterVerdict, format *cli.Choice) er
 			{Title: "WHY", Text: func(v deadLetterVerdict) string { return v.Detail }},
 			{Title: "OUTPUT", Wide: true, Text: func(v deadLetterVerdict) string { return string(v.Output) }},
 		},
+		Line:  deadLetterVerdict.line,
 		ID:    func(v deadLetterVerdict) string { return v.ID },
 		Empty: "no dead letters",
 	}.Print(t.sh, format, rows)

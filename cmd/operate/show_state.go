@@ -53,16 +53,13 @@ func (p *executionPage) readRow(ctx context.Context, r *cli.Remote, x store.Exec
 
 // readInput reads the input that the execution began with.
 func (p *executionPage) readInput(ctx context.Context, r *cli.Remote, x store.Execution, _ time.Time) error {
-	first, err := r.Store.History(ctx, x.Tenant, x.ID, 0, 1)
-	if err != nil || len(first) == 0 {
+	started, err := actions.Started(ctx, r.Store, x.Tenant, x.ID)
+	if err != nil || started == nil {
 		return err
 	}
-	var started event.Started
-	if decide.DecodeData(first[0], &started) == nil {
-		p.Input, p.Reset = started.Input, started.Reset
-		if started.Version != "" && started.Version != "latest" {
-			p.WorkflowVersion = started.Version
-		}
+	p.Input, p.Reset = started.Input, started.Reset
+	if started.Version != "" && started.Version != "latest" {
+		p.WorkflowVersion = started.Version
 	}
 	return nil
 }

@@ -59,12 +59,11 @@ func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err
 
 // input adds the input, the output and the facts.
 func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution) error {
-	first, err := l.store.History(ctx, x.Tenant, x.ID, 0, 1)
+	started, err := actions.Started(ctx, l.store, x.Tenant, x.ID)
 	if err != nil {
 		return err
 	}
-	var started event.Started
-	if len(first) > 0 && decide.DecodeData(first[0], &started) == nil {
+	if started != nil {
 		out.Data = append(out.Data, describe.Data("input", started.Input)...)
 	}
 	out.Data = append(append(out.Data, describe.Data("output", x.Output)...), describe.Data("error", x.Error)...)
