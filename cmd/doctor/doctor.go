@@ -158,9 +158,12 @@ func (d *doctor) report(check string, state health, text, remedy string) {
 	d.add(finding{Check: check, State: state, Text: text, Remedy: remedy})
 }
 
-// unchecked adds a finding about a check that failed.
+// unchecked adds a finding about a check that failed, unless it has failed for the same reason before.
 func (d *doctor) unchecked(check, tenant string, err error) {
-	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be checked: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
+	f := finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be checked: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+	if !slices.ContainsFunc(d.findings, func(g finding) bool { return g.Check == check && g.Tenant == tenant && g.Text == f.Text }) {
+		d.add(f)
+	}
 }
 
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
