@@ -21,18 +21,24 @@ type Signal struct {
 }
 
 // Statuses returns all statuses of an execution, in the order of its lifetime.
-func Statuses() []string {
-	return []string{
-		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
-		string(decide.Completed), string(decide.Faulted), string(decide.Cancelled),
-	}
+func Statuses() []string { return append(OpenStatuses(), EndedStatuses()...) }
+
+// OpenStatuses returns the statuses of an execution that has not ended. The first is that of one that
+// has not begun.
+func OpenStatuses() []string {
+	return []string{string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended)}
+}
+
+// EndedStatuses returns the statuses of an execution that has ended.
+func EndedStatuses() []string {
+	return []string{string(decide.Completed), string(decide.Faulted), string(decide.Cancelled)}
 }
 
 // Signals returns all signals by their verbs.
 func Signals() map[string]Signal {
 	return map[string]Signal{
-		"cancel":  {"cancel", event.ExecutionCancelled, Statuses()[:4]},
-		"suspend": {"suspend", event.ExecutionSuspended, Statuses()[:3]},
+		"cancel":  {"cancel", event.ExecutionCancelled, OpenStatuses()},
+		"suspend": {"suspend", event.ExecutionSuspended, []string{string(decide.Pending), string(decide.Running), string(decide.Waiting)}},
 		"resume":  {"resume", event.ExecutionResumed, []string{string(decide.Suspended)}},
 		"retry":   {"retry", event.ExecutionRetried, []string{string(decide.Faulted)}},
 	}

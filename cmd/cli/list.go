@@ -59,16 +59,51 @@ func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
 		return nil
 	case "jsonl":
 		for _, row := range rows {
-			fmt.Fprintf(sh.Out, "%s\n", event.Encode(WithEmptyLists(row)))
+			writeJSONLine(sh.Out, row)
 		}
 		return nil
 	default:
-		if rows == nil {
-			rows = []T{}
-		}
 		return WriteValue(sh.Out, format.String(), rows)
 	}
 }
+
+// Stream prints rows as they come. -o json and yaml print them at the end, as one list.
+type Stream[T any] struct {
+	Sh     *Shell
+	Format *Choice
+	Text   func(T)        // prints a row for people
+	ID     func(T) string // a row's id; "" omits the row from ids
+
+	kept []T // for the end
+}
+
+// Print prints a row, or keeps it for End.
+func (s *Stream[T]) Print(row T) {
+	switch s.Format.String() {
+	case "json", "yaml":
+		s.kept = append(s.kept, row)
+	case "jsonl":
+		writeJSONLine(s.Sh.Out, row)
+	case "ids":
+		if id := s.ID(row); id != "" {
+			fmt.Fprintln(s.Sh.Out, Printable(id))
+		}
+	default:
+		s.Text(row)
+	}
+}
+
+// End prints the rows that were kept.
+func (s *Stream[T]) End() error {
+	switch format := s.Format.String(); format {
+	case "json", "yaml":
+		return WriteValue(s.Sh.Out, format, s.kept)
+	default:
+		return nil
+	}
+}
+
+func writeJSONLine(w io.Writer, v any) { fmt.Fprintf(w, "%s\n", event.Encode(WithEmptyLists(v))) }
 
 // PrintValue prints one value: as a line of text, as its id, or with all its members.
 func PrintValue(sh *Shell, format *Choice, text, id string, v any) error {

@@ -251,7 +251,7 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 	case "table", "jsonl", "cloudevents":
 		return nil
 	default:
-		return cli.WriteValue(h.sh.Out, h.format.String(), append([]historyRow{}, h.rows...))
+		return cli.WriteValue(h.sh.Out, h.format.String(), h.rows)
 	}
 }
 

@@ -34,7 +34,7 @@ type attemptLog struct {
 	reset    *event.Reset               // what the execution was made from
 	requests *actions.Requests          // nil if they cannot be computed
 	asked    map[string]actions.Request // requests of open calls, by task run
-	rows     []attemptRow               // for -o json and yaml
+	out      cli.Stream[attemptRow]
 }
 
 // NewLogsCommand returns the command flunq logs.
@@ -71,6 +71,7 @@ duration_ms, request {method, uri, headers, body; or problem: why it is unknown}
 		},
 	}
 	l.command = newCommand(c, sh, "text", "json", "jsonl", "yaml")
+	l.out = cli.Stream[attemptRow]{Sh: sh, Format: l.format, Text: l.text}
 	c.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the attempts until the execution ends")
 	c.Flags().StringVar(&l.secrets, "secrets", "", "read the secrets from `FILE`, for requests that contain them (shown as ***)")
 	c.ValidArgsFunction = cli.CompleteExecutions(l.target)
@@ -124,9 +125,7 @@ func (l *attemptLog) run(ctx context.Context, id, task string) error {
 			return err
 		}
 		for _, e := range events {
-			if err := l.take(e); err != nil {
-				return err
-			}
+			l.take(e)
 		}
 		return nil
 	})
@@ -186,7 +185,7 @@ func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution
 }
 
 // take applies the next event of the history, and prints the attempt that it ends.
-func (l *attemptLog) take(e event.Event) error {
+func (l *attemptLog) take(e event.Event) {
 	entry := history.Read(l.runs.Version+1, e)
 	run, _ := l.runs.Add(entry)
 	if d := entry.Data; d != nil && d.Reset != nil {
@@ -196,7 +195,7 @@ func (l *attemptLog) take(e event.Event) error {
 		maps.Copy(l.asked, l.requests.Add(e))
 	}
 	if entry.Type != history.Type(event.TaskCompleted) || !l.wanted(run) {
-		return nil
+		return
 	}
 	row := l.row(run)
 	row.Ended = &run.Ended.At
@@ -208,7 +207,7 @@ func (l *attemptLog) take(e event.Event) error {
 		row.Request = &actions.Request{Problem: from.Execution + " sent it, see 'flunq logs " + from.Execution + "'"}
 	}
 	delete(l.asked, e.Task)
-	return l.show(row)
+	l.out.Print(row)
 }
 
 func (l *attemptLog) row(run *history.TaskRun) attemptRow {
@@ -232,34 +231,13 @@ func (l *attemptLog) end(ctx context.Context, r *cli.Remote) error {
 		if l.wanted(run) {
 			row := l.row(run)
 			row.DurationMS = now.Sub(run.Began.At).Milliseconds()
-			if err := l.show(row); err != nil {
-				return err
-			}
+			l.out.Print(row)
 		}
 	}
 	if l.requests != nil && l.requests.Err != nil {
 		l.sh.Hint("later requests are not shown, because the history does not follow from the document here: %v; if the document uses secrets, give --secrets", l.requests.Err)
 	}
-	switch format := l.format.String(); format {
-	case "json", "yaml":
-		return cli.WriteValue(l.sh.Out, format, append([]attemptRow{}, l.rows...))
-	default:
-		return nil
-	}
-}
-
-// show prints an attempt, or keeps it for the end.
-func (l *attemptLog) show(row attemptRow) error {
-	switch l.format.String() {
-	case "text":
-		l.text(row)
-	case "jsonl":
-		_, err := fmt.Fprintf(l.sh.Out, "%s\n", event.Encode(row))
-		return err
-	default:
-		l.rows = append(l.rows, row)
-	}
-	return nil
+	return l.out.End()
 }
 
 // text prints an attempt as curl prints a request.

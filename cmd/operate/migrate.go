@@ -11,8 +11,6 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -52,7 +50,7 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
 	}
 	m.command = newCommand(c, sh, "text", "json", "jsonl", "yaml", "ids")
 	m.selection = selectionFlags(c, m.target, 0)
-	m.selection.allowed = runningStatuses()[1:]
+	m.selection.allowed = actions.OpenStatuses()[1:] // a pending execution has not begun
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "migrate to `VERSION`, or NAME:VERSION")
 	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
@@ -60,14 +58,9 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.as = operatorFlag(c, sh)
-	c.ValidArgsFunction = cli.CompleteExecutions(m.target, runningStatuses()...)
+	c.ValidArgsFunction = cli.CompleteExecutions(m.target, m.selection.allowed...)
 	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
 	return c
-}
-
-// runningStatuses returns the statuses of executions that have not ended.
-func runningStatuses() []string {
-	return []string{string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended)}
 }
 
 func (m *migration) run(ctx context.Context, ids []string) error {
@@ -150,23 +143,29 @@ func checkVersion(ctx context.Context, r *cli.Remote, all []store.Execution, ver
 
 // each migrates the executions one by one and prints each result.
 func (m *migration) each(ctx context.Context, found []store.Execution, by actions.Migrator, version string) error {
-	rows := []actions.Migration{}
+	out := cli.Stream[actions.Migration]{Sh: m.sh, Format: m.format, Text: m.text, ID: func(row actions.Migration) string {
+		if row.Result == actions.Migrated || row.Result == actions.MayBe {
+			return row.ID
+		}
+		return ""
+	}}
 	count := map[string]int{}
+	var failure error
 	for _, x := range found {
 		row, err := by.Migrate(ctx, x, version)
 		if err != nil {
-			return errors.Join(m.end(rows, count), err)
+			failure = err
+			break
 		}
-		if row.Result == actions.Skipped {
-			continue
-		}
-		count[row.Result]++
-		rows = append(rows, row)
-		if err := m.show(row); err != nil {
-			return err
+		if row.Result != actions.Skipped {
+			count[row.Result]++
+			out.Print(row)
 		}
 	}
-	if err := m.end(rows, count); err != nil {
+	if m.format.String() == "text" {
+		m.summarize(count)
+	}
+	if err := errors.Join(out.End(), failure); err != nil {
 		return err
 	}
 	if count[actions.CannotBe] > 0 {
@@ -175,22 +174,9 @@ func (m *migration) each(ctx context.Context, found []store.Execution, by action
 	return nil
 }
 
-// show prints the result for one execution.
-func (m *migration) show(row actions.Migration) error {
+// text prints the result for one execution.
+func (m *migration) text(row actions.Migration) {
 	out := m.sh.Out
-	switch m.format.String() {
-	case "jsonl":
-		_, err := fmt.Fprintf(out, "%s\n", event.Encode(row))
-		return err
-	case "ids":
-		if row.Result == actions.Migrated || row.Result == actions.MayBe {
-			fmt.Fprintln(out, cli.Printable(row.ID))
-		}
-		return nil
-	case "text":
-	default:
-		return nil
-	}
 	style := cli.Green
 	if row.Result == actions.CannotBe {
 		style = cli.Red
@@ -210,30 +196,23 @@ func (m *migration) show(row actions.Migration) error {
 	for _, note := range row.Notes {
 		fmt.Fprintf(out, "  note: %s\n", cli.OneLine(note))
 	}
-	return nil
 }
 
-// end prints the summary.
-func (m *migration) end(rows []actions.Migration, count map[string]int) error {
-	switch m.format.String() {
-	case "json", "yaml":
-		return cli.WriteValue(m.sh.Out, m.format.String(), rows)
-	case "text":
-	default:
-		return nil
-	}
-	if len(rows) == 0 {
-		m.sh.Hint("no execution to migrate")
-	}
-	if len(rows) < 2 {
-		return nil
-	}
+// summarize prints how many executions have each result.
+func (m *migration) summarize(count map[string]int) {
+	all := 0
 	var counts []string
 	for _, result := range []string{actions.Migrated, actions.MayBe, actions.Unchanged, actions.CannotBe} {
 		if n := count[result]; n > 0 {
+			all += n
 			counts = append(counts, history.Number(n)+" "+result)
 		}
 	}
-	fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(len(rows), "execution"), strings.Join(counts, ", "))
-	return nil
+	switch all {
+	case 0:
+		m.sh.Hint("no execution to migrate")
+	case 1:
+	default:
+		fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(all, "execution"), strings.Join(counts, ", "))
+	}
 }

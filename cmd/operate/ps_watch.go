@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -98,7 +97,10 @@ func (w *watchedListing) changes(ctx context.Context, shown []executionRow, now 
 		}
 		changed = append(changed, now...)
 	}
-	w.lines(changed)
+	out := cli.Stream[executionRow]{Sh: w.sh, Format: w.format, Text: w.line, ID: w.list().ID}
+	for _, row := range changed {
+		out.Print(row)
+	}
 	return nil
 }
 
@@ -116,23 +118,13 @@ func (w *watchedListing) left(ctx context.Context, tenant, id, before string, no
 	return out, nil
 }
 
-// lines prints rows of the list immediately, so columns have fixed widths.
-func (w *watchedListing) lines(changed []executionRow) {
-	list := w.list()
-	for _, row := range changed {
-		switch w.format.String() {
-		case "jsonl":
-			fmt.Fprintf(w.sh.Out, "%s\n", event.Encode(cli.WithEmptyLists(row)))
-		case "ids":
-			fmt.Fprintln(w.sh.Out, cli.Printable(row.ID))
-		default:
-			var cells []string
-			for _, c := range list.Columns {
-				if !c.Wide || w.format.String() == "wide" {
-					cells = append(cells, cli.Cell(c.Text(row)))
-				}
-			}
-			fmt.Fprintln(w.sh.Out, strings.Join(cells, "  "))
+// line prints a row immediately, so the columns of different rows are not aligned.
+func (w *watchedListing) line(row executionRow) {
+	var cells []string
+	for _, c := range w.list().Columns {
+		if !c.Wide || w.format.String() == "wide" {
+			cells = append(cells, cli.Cell(c.Text(row)))
 		}
 	}
+	fmt.Fprintln(w.sh.Out, strings.Join(cells, "  "))
 }

@@ -38,15 +38,10 @@ The setting KEEP_FINISHED removes executions by their age, without this command.
   flunq rm --workflow shop.order --before 30d --yes`,
 		GroupID: cli.GroupOperate,
 	}
-	m.batch = newBatch(c, sh, ended())
+	m.batch = newBatch(c, sh, actions.EndedStatuses())
 	c.PreRunE = func(*cobra.Command, []string) error { return m.selection.check() }
 	c.RunE = m.target.Run(m.run)
 	return c
-}
-
-// ended returns the statuses of executions that have ended.
-func ended() []string {
-	return slices.DeleteFunc(actions.Statuses(), func(status string) bool { return !examine.Ended(status) })
 }
 
 // removed is the result for one execution, in the JSON output.

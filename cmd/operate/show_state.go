@@ -27,7 +27,7 @@ func pageOf(ctx context.Context, sh *cli.Shell, r *cli.Remote, x store.Execution
 	if err != nil {
 		return p, err
 	}
-	p = executionPage{Output: x.Output, Tasks: []openTask{}, Timers: []timerRow{}, WaitsFor: []string{}, Children: []executionRow{}}
+	p.Output = x.Output
 	if p.settings, err = cli.ReadSettings(sh); err != nil {
 		p.settings = cli.DefaultSettings() // invalid settings of services do not concern this command
 	}

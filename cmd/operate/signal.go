@@ -24,7 +24,6 @@ type signalCommand struct {
 	actions.Signal
 
 	patience *cli.WaitFlags
-	destroys bool // it asks for confirmation even if executions are named
 	reason   string
 
 	// reached reports whether an execution, which was in the state before, has reached the
@@ -47,7 +46,7 @@ func (s *signalCommand) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
 // NewCancelCommand returns the command flunq cancel.
 func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		Signal: actions.Signals()["cancel"], destroys: true,
+		Signal:  actions.Signals()["cancel"],
 		reached: func(_, now store.Execution) bool { return examine.Ended(now.Status) },
 	}
 	return s.flags(&cobra.Command{
@@ -141,7 +140,7 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 		}
 		return s.print(printed)
 	}
-	if len(printed) > 0 && (s.destroys || s.selection.given()) {
+	if len(printed) > 0 && (s.Verb == "cancel" || s.selection.given()) {
 		err := s.confirmAll(ctx, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
 		if err != nil {
 			return err

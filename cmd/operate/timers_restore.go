@@ -36,7 +36,7 @@ changed. 'flunq ps --stuck' lists executions that need it.`,
 		Args: cli.SomeArguments("execution"),
 	}
 	t := &restoring{newChange(c, sh, "text", "json", "yaml")}
-	c.ValidArgsFunction = cli.CompleteExecutions(t.target, actions.Statuses()[1:4]...)
+	c.ValidArgsFunction = cli.CompleteExecutions(t.target, actions.OpenStatuses()[1:]...)
 	c.RunE = t.target.Run(t.run)
 	return c
 }
@@ -85,7 +85,7 @@ func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err 
 
 // plan determines which of the things that an execution waits for are missing.
 func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Findings, err error) {
-	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
+	plan.ID = id
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
 		return plan, o, err

@@ -192,24 +192,20 @@ func workflowID(ctx context.Context, r *cli.Remote, name string, tenants ...stri
 	}
 }
 
-// completeWorkflows completes the names of registered workflows.
+// completeWorkflows completes the name of a registered workflow, as the first argument or a flag.
 func completeWorkflows(t *cli.Target, directive cobra.ShellCompDirective) cobra.CompletionFunc {
-	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(c.Context(), cli.CompletionTimeout)
-		defer cancel()
-		r, err := t.Connect(ctx)
-		if err != nil || len(given) > 0 {
-			return nil, directive
-		}
-		defer r.Close()
+	complete := cli.Complete(t, func(ctx context.Context, r *cli.Remote) (names []string, err error) {
 		found, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
-		if err != nil {
-			return nil, directive
-		}
-		var names []string
 		for _, w := range found {
 			names = append(names, cli.Printable(w.ID+"\tlatest is "+w.Latest))
 		}
+		return names, err
+	})
+	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(given) > 0 {
+			return nil, directive
+		}
+		names, _ := complete(c, given, word)
 		return names, directive
 	}
 }
