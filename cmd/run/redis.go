@@ -15,7 +15,6 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -58,11 +57,19 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 // leaveTime is the maximum time of the cleanup in Redis.
 const leaveTime = 10 * time.Second
 
-// leave removes a tenant that was created for this run. For any other tenant it sets r.left
-// if the execution has not ended.
+// leave sets the status of an execution that has not ended, and removes a tenant that was created for
+// this run. For any other tenant it sets r.left if the execution has not ended.
 func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, result *sim.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
+	open := false
+	found, unread := st.Outlines(ctx, cfg.Tenant, cfg.ID)
+	if unread == nil {
+		status := decide.Status(found[0].Status)
+		if open = status != "" && !status.Ended(); open && result != nil {
+			result.Status = status
+		}
+	}
 	if cfg.Tenant != r.tenant {
 		err := timers.New(st).RemoveTenant(ctx, cfg.Tenant)
 		if err == nil {
@@ -76,12 +83,8 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 		}
 		return nil
 	}
-	x, err := st.Execution(ctx, cfg.Tenant, cfg.ID)
-	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && examine.Ended(x.Status):
-		return nil
-	case err != nil:
-		return err
+	if !open {
+		return unread
 	}
 	missing, err := inspect.New(st).Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
 	if err != nil {

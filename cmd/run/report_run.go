@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,6 +52,13 @@ func (r *Runner) exported(cfg *sim.Config) func(*sim.Result) {
 // CommandOf returns the command line that repeats a run, without the flags that affect only
 // output.
 func CommandOf(c *cobra.Command, args []string) string {
+	return commandLine(c, args, func(flag string) bool {
+		return !slices.Contains([]string{"report", "record", "save", "output", "tui", "color", "quiet", "parallel"}, flag)
+	})
+}
+
+// commandLine returns the command line of a command, with some of its flags.
+func commandLine(c *cobra.Command, args []string, with func(flag string) bool) string {
 	words := []string{c.CommandPath()}
 	if example := c.Flags().Lookup("example"); example != nil && example.Changed {
 		words = append(words, "--example")
@@ -60,28 +68,25 @@ func CommandOf(c *cobra.Command, args []string) string {
 	}
 	words = append(words, cli.Quoted(args)...)
 	c.Flags().Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "example", "report", "record", "save", "output", "tui", "color", "quiet", "parallel":
+		if f.Name == "example" || !with(f.Name) {
 			return
 		}
+		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
-			for _, one := range list.GetSlice() {
-				words = append(words, "--"+f.Name, cli.Quote(one))
-			}
-			return
+			values = list.GetSlice()
 		}
-		value := f.Value.String()
-		switch {
-		case f.Value.Type() == "bool":
+		for _, value := range values {
 			words = append(words, "--"+f.Name)
-			return
-		case f.Name == "redis-url":
-			value = store.Redacted(value)
-		case f.NoOptDefVal != "":
-			words = append(words, "--"+f.Name+"="+cli.Quote(value))
-			return
+			switch {
+			case f.Value.Type() == "bool":
+			case f.Name == "redis-url":
+				words = append(words, cli.Quote(store.Redacted(value)))
+			case f.NoOptDefVal != "":
+				words[len(words)-1] += "=" + cli.Quote(value)
+			default:
+				words = append(words, cli.Quote(value))
+			}
 		}
-		words = append(words, "--"+f.Name, cli.Quote(value))
 	})
 	return strings.Join(words, " ")
 }

@@ -99,7 +99,6 @@ func (s *searcher) asJSON(got *searched) simJSON {
 	out := simJSON{
 		Workflow: got.search.Config.Definition.ID(), Test: got.name, Plain: got.Plain, Singles: got.Singles, Seeds: got.Seeds,
 		Faults: map[string]int{}, Orders: got.Orders, Trace: got.Trace, Stopped: got.Stopped != "", Why: got.Stopped, Unmocked: got.Unmocked,
-		Outcomes: []outcomeJSON{}, Findings: []findingJSON{}, Hints: []hintJSON{},
 	}
 	for kind, n := range got.Faults {
 		out.Faults[string(kind)] = n

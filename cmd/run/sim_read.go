@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
@@ -153,25 +152,7 @@ func (s *searcher) planText(ctx context.Context) ([]byte, error) {
 
 // repeatCommand returns the command line without the flags that a plan replaces.
 func repeatCommand(c *cobra.Command, args []string) string {
-	words := append([]string{"flunq sim"}, cli.Quoted(args)...)
-	c.Flags().Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "input", "mocks", "secrets", "start", "max-time", "example":
-			if f.Name != "example" || len(args) == 0 {
-				words = append(words, "--"+f.Name, cli.Quote(f.Value.String()))
-			}
-		case "with", "expect", "once":
-			if list, ok := f.Value.(pflag.SliceValue); ok {
-				for _, one := range list.GetSlice() {
-					words = append(words, "--"+f.Name, cli.Quote(one))
-				}
-			}
-		case "test":
-			words = append(words, "--test", cli.Quote(f.Value.String()))
-		}
+	return commandLine(c, args, func(flag string) bool {
+		return slices.Contains([]string{"input", "mocks", "secrets", "start", "max-time", "with", "expect", "once", "test"}, flag)
 	})
-	if c.Flags().Changed("example") && len(args) > 0 {
-		words = append([]string{"flunq sim --example"}, words[1:]...)
-	}
-	return strings.Join(words, " ")
 }

@@ -216,7 +216,7 @@ type brokenJSON struct {
 func schedulerAsJSON(r *scheduling.Report) schedulerJSON {
 	out := schedulerJSON{
 		Plain: r.Plain, Singles: r.Singles, Seeds: r.Seeds, Faults: map[string]int{}, Calls: r.Calls, Published: r.Published,
-		Trace: fmt.Sprintf("%016x", r.Trace), Stopped: r.Stopped, Findings: []brokenJSON{},
+		Trace: fmt.Sprintf("%016x", r.Trace), Stopped: r.Stopped,
 	}
 	for kind, n := range r.Faults {
 		out.Faults[string(kind)] = n

@@ -30,8 +30,6 @@ type timeline struct {
 	seen  map[string]int             // printed iterations, by execution and reference
 
 	retries map[string]int // scheduled retries, by execution and run of the try
-
-	tasks, events int
 }
 
 // iterationsShown is how many iterations of a task are printed.
@@ -58,12 +56,10 @@ func (tl *timeline) Observe(events []event.Event) {
 		return
 	}
 	for _, e := range events {
-		tl.events++
 		switch e.Type {
 		case event.ExecutionStarted:
 			tl.line(e, "", "▶", cli.Bold, e.Workflow+" "+e.Execution)
 		case event.TaskRequested:
-			tl.tasks++
 			tl.requested(e)
 		case event.TaskCompleted:
 			tl.completed(e)
