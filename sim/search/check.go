@@ -1,11 +1,14 @@
 package search
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -62,10 +65,11 @@ func shorten(order string) uint64 {
 
 // failuresOf returns all failures of a run.
 func (chk *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
-	if sc.Companion != "" {
-		return chk.evaluate(t, sc).failures
+	found := chk.evaluate(t, sc).failures
+	if sc.Companion == "" {
+		found = append(found, chk.anomalies(t, sc)...)
 	}
-	return append(chk.evaluate(t, sc).failures, chk.anomalies(t, sc)...)
+	return found
 }
 
 // anomalies returns the failures that the ends of a run's executions reveal.
@@ -84,8 +88,8 @@ func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 		if end.Child() { // its parent's end is checked
 			continue
 		}
-		if f, ok := chk.unusualEnd(&suspended, end, sc); ok {
-			out = append(out, f)
+		if f := chk.unusualEnd(&suspended, end, sc); f != nil {
+			out = append(out, *f)
 		}
 	}
 	return out
@@ -117,13 +121,13 @@ func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 //
 // Any other different outcome is the engine's failure.
 func (chk *checker) differing(t *sim.Trial) []failure {
-	var out []failure
-	if chk.together() && chk.outcomes.whole[chk.outcomes.runKey(t)] != nil {
-		if f, ok := chk.outcomes.overwritten(t); ok {
-			return []failure{f}
+	if chk.together() && chk.outcomes.known[wholeRun][chk.outcomes.runKey(t)] != nil {
+		if f := chk.outcomes.overwritten(t); f != nil {
+			return []failure{*f}
 		}
 		return nil
 	}
+	var out []failure
 	unusual := false // if true, other executions need not have started
 	for _, end := range t.Ends {
 		if end.Status != "" && !chk.outcomes.unusualOutcome(end) {
@@ -133,26 +137,20 @@ func (chk *checker) differing(t *sim.Trial) []failure {
 		if end.Status == "" {
 			continue
 		}
-		if f, ok := chk.attribute(t, end); ok {
-			out = append(out, f)
+		if f := chk.attribute(t, end); f != nil {
+			out = append(out, *f)
 		}
 	}
-	if unusual {
+	switch {
+	case unusual:
 		return chk.effects.withEffects(t, out)
-	}
-	if chk.together() {
-		return chk.sharedStateDiffers(t)
-	}
-	return chk.missing(t)
-}
-
-// sharedStateDiffers returns the failure of a run whose executions each ended as usual but
-// whose shared state is unusual.
-func (chk *checker) sharedStateDiffers(t *sim.Trial) []failure {
-	if len(chk.outcomes.whole) == 0 || len(t.Ends) == 0 {
+	case !chk.together():
+		return chk.missing(t)
+	case len(chk.outcomes.known[wholeRun]) > 0 && len(t.Ends) > 0: // each ended as usual
+		return []failure{*failed(Race, RuleOrder, "", "", "the state that the executions share differs")}
+	default:
 		return nil
 	}
-	return []failure{failed(Race, RuleOrder, "", "", "the state that the executions share differs")}
 }
 
 // missing finds executions that did not start although everything else went as usual.
@@ -165,102 +163,90 @@ func (chk *checker) missing(t *sim.Trial) []failure {
 	for _, id := range slices.Sorted(maps.Keys(chk.outcomes.known)) {
 		runs := 0
 		for _, g := range chk.outcomes.known[id] {
-			runs += g.outcome.Runs
+			runs += g.runs
 		}
 		if !there[id] && chk.begins(t, id) && runs >= chk.outcomes.runs*max(chk.Config.Executions, 1) {
-			out = append(out, failed(Engine, "no execution is lost", id, "", "it was never started"))
+			out = append(out, *failed(Engine, "no execution is lost", id, "", "it was never started"))
 		}
 	}
 	return out
 }
 
-// attribute finds the cause of an unusual outcome. An execution that waits forever
-// because of the workflow is a Hang.
-func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
-	usual := chk.outcomes.groupsOf(canonicalID(end.ID))
-	if len(usual) == 0 {
-		return failure{}, false // a child of an execution that took another path
+// begins reports whether an execution should exist: its parent may have ended in a usual way
+// before starting it.
+func (chk *checker) begins(t *sim.Trial, id string) bool {
+	parent := sim.Parent(id)
+	if parent == "" {
+		return true
 	}
-	got := chk.outcomes.factsOf(t, end)
-	f, ok := chk.cause(t, end, usual, got)
-	if !ok || f.Class == Engine || f.Class == Hang || end.Status.Ended() || !slices.ContainsFunc(usual, (*outcomeGroup).ended) {
-		return f, ok
-	}
-	if open := chk.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
-		return failed(Engine, ruleEnds, end.ID, "", "it is %s, and nothing more will happen", end.Status), true
-	}
-	return chk.hang(end, f.Detail), true
+	number, _ := strconv.Atoi(id[len(parent)+1:]) // the engine writes a number there
+	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
+		return canonicalID(end.ID) == parent && runsIn(end.History) >= number
+	})
 }
 
-// cause is attribute without the distinction of executions that have not ended.
-func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*outcomeGroup, got *historyFacts) (failure, bool) {
-	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failed(class, rule, end.ID, task, format, args...), true
-	}
-	if chk.causedByParent(t, end, usual, got) {
-		return failure{}, false
-	}
-	if f, ok := chk.endedBeforeCancel(t, end, usual, got); ok {
-		return f, true
-	}
-	if f, ok := chk.ofChild(t, end); ok {
-		return f, true
-	}
-	if f, ok := chk.timedOut(t, end, usual, got); ok {
-		return f, true
-	}
-	if f, ok := chk.gaveUp(t, end, usual, got); ok {
-		return f, true
-	}
-	disturbed := len(t.Injected) > 0
-	switch lost := lostAnswer(t, end.ID, got); {
-	case lost != "":
-		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, but its answer was lost", chk.runName(lost))
-	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
-		task, detail := chk.missed(usual, got)
-		return fail(Late, RuleEvent, task, "%s", detail)
-	case disturbed && chk.reads:
-		return fail(Late, RuleClock, "", "the expressions of the document read the clock")
-	}
-	if task := unanswered(end, got); disturbed && task != "" && !chk.outcomes.unusualResult(end) {
-		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its answer", chk.runName(task))
-	}
-	if first, second, ok := reordered(usual[0].facts, []*historyFacts{got}); ok {
-		class, rule := Race, RuleOrder
-		if disturbed && !atOnce(usual[0].facts[0], got, first, second) {
-			class, rule = Late, RuleFaster
+// runsIn returns how many tasks of a history run a child workflow.
+func runsIn(history []event.Event) (n int) {
+	for _, e := range history {
+		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
+			n++
 		}
-		return fail(class, rule, chk.fork(end.ID, first, second), "%s came before %s", second.text(), first.text())
 	}
-	if first, second, ok := chk.newOrder(usual, got); ok && (!disturbed || chk.Config.Mocks.Stateful()) {
-		class, rule := Race, RuleOrder
-		if disturbed {
-			class, rule = Late, RuleFaster
-		}
-		return fail(class, rule, chk.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
-	}
-	if !end.Status.Ended() {
-		return fail(Engine, ruleEnds, "", "it is %s, and nothing more will happen", end.Status)
-	}
-	return fail(Engine, ruleSame, "", "it is %s, which nothing in this run explains", end.Status)
+	return n
 }
 
-// lostAnswer returns a task that failed because the answer to its call was lost; "" if
-// there is none.
-func lostAnswer(t *sim.Trial, id string, got *historyFacts) string {
-	for _, s := range t.Injected {
-		execution, task, _ := strings.Cut(s.Task, " ")
-		if s.Kind == sim.CallLost && execution == id && got.failed[task] {
-			return task
-		}
+// unusualEnd returns what is wrong with the end of an execution in a run with operator
+// actions; nil if nothing is.
+func (chk *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) *failure {
+	fail := func(rule, format string, args ...any) *failure {
+		return failed(Engine, rule, end.ID, "", format, args...)
 	}
-	return ""
+	at, cancelled := cancelledAt(sc, end)
+	switch d := chk.divergence(t, end); {
+	case end.Status == "" || end.Status == sim.Removed || len(d.usual) == 0 || len(end.History) == 0:
+		return nil
+	case end.Status == decide.Cancelled && cancelled:
+		return nil
+	case !end.Status.Ended() && !d.mayWait():
+		return fail(ruleEnds, "it is %s, and nothing more will happen", end.Status)
+	case cancelled && (!end.Status.Ended() || at.Add(longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
+		return fail("a cancelled execution ends", "it was cancelled %v after its start, but is %s", at.Sub(end.History[0].Time), end.Status)
+	case chk.altered(t, end, sc) || !chk.outcomes.unusualResult(end):
+		return nil
+	}
+	if f := chk.attribute(t, end); f != nil && f.Class == Engine {
+		return f
+	}
+	return nil
 }
 
-// otherEvents reports whether an execution received a set of events that it receives in
-// no run without faults.
-func otherEvents(usual []*outcomeGroup, got *historyFacts) bool {
-	return !anyRun(usual, func(f *historyFacts) bool { return maps.Equal(f.received, got.received) })
+// cancelledAt returns when an operator cancelled an execution.
+func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
+	if len(end.History) == 0 {
+		return at, false
+	}
+	for _, a := range sc.Acts {
+		if a.What == sim.Cancel && a.Execution == end.ID {
+			return end.History[0].Time.Add(a.After), true
+		}
+	}
+	return at, false
+}
+
+// altered reports whether an execution may end differently because of operator actions or
+// poison messages that concern it or its children.
+func (chk *checker) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
+	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
+	if chk.together() {
+		return true // the executions see each other's effects
+	}
+	o := &t.Operated
+	if o.AlsoDeadLettered || o.Poisoned == "" && sc.Poison > 0 || touched(o.Poisoned) || o.Retried[end.ID] > 0 {
+		return true
+	}
+	return slices.ContainsFunc(sc.Acts, func(a sim.Act) bool {
+		return touched(a.Execution) && (a.Execution != end.ID || a.What != sim.Suspend && a.What != sim.Resume && a.What != sim.Migrate)
+	})
 }
 
 // runName returns a task run in words.

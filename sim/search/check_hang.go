@@ -16,7 +16,7 @@ import (
 
 // hang returns the failure of an execution that waits forever, although it ends in other runs
 // or should end.
-func (chk *checker) hang(end sim.End, why string) failure {
+func (chk *checker) hang(end sim.End, why string) *failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing more will happen", end.Status)
 	if open := chk.openListen(end); open != nil {
 		task, detail = open.Ref, open.Name+" listens forever"
@@ -32,9 +32,9 @@ func (chk *checker) hang(end sim.End, why string) failure {
 
 // hangs returns the failure of the runs without faults that wait forever while others
 // end.
-func (chk *checker) hangs(id string, usual, g *outcomeGroup) failure {
+func (chk *checker) hangs(id string, usual, g *outcomeGroup) *failure {
 	end := g.end
-	end.ID, end.History = id, g.history
+	end.ID = id
 	why := ""
 	if otherEvents([]*outcomeGroup{usual}, g.facts[0]) {
 		_, why = chk.missed([]*outcomeGroup{usual}, g.facts[0])

@@ -28,18 +28,6 @@ func (chk *checker) pair(id string, usual, other *outcomeGroup) string {
 	return ""
 }
 
-// newOrder returns where a run diverges from the usual ones, if no run without faults has the
-// same order. Calls are compared first, if their order matters.
-func (chk *checker) newOrder(usual []*outcomeGroup, got *historyFacts) (first, second stepFact, ok bool) {
-	if chk.inOrder {
-		return first, second, false
-	}
-	if anyRun(usual, func(f *historyFacts) bool { return f.sameOrder(got) }) {
-		return first, second, false
-	}
-	return divergedFirst(usual[0].facts[0], got)
-}
-
 // divergedFirst returns the first call at which two runs diverge, or else the first step.
 func divergedFirst(usual, got *historyFacts) (first, second stepFact, ok bool) {
 	if usual.calls != nil && got.calls != nil {

@@ -61,14 +61,14 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 		if !slices.ContainsFunc(found, of) {
 			continue
 		}
-		if f, own, ok := u.twice(one); ok {
+		if f, own := u.twice(one); f != nil {
 			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Late || own && x.Class == Engine) })
-			found = append(found, f)
+			found = append(found, *f)
 			continue
 		}
-		if f, ok := u.undone(t, one); ok {
+		if f := u.undone(t, one); f != nil {
 			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
-			found = append(found, f)
+			found = append(found, *f)
 			continue
 		}
 		if d := u.known[canonicalID(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
@@ -85,10 +85,10 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 // twice returns the failure of a tree in which the same call is carried out more often than in
 // any run without faults, each time with a different idempotency key. own reports that the
 // document sets these keys itself.
-func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
+func (u *usualEffects) twice(one tree) (f *failure, own bool) {
 	d := u.known[canonicalID(one.root.ID)]
 	if d == nil {
-		return f, false, false
+		return nil, false
 	}
 	counts := map[Effect]int{}
 	for i := range one.calls {
@@ -108,18 +108,18 @@ func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
 		f = failed(SideEffect, RuleTwice, one.root.ID, run.Ref,
 			"%s %s was carried out %d times, each time with a different idempotency key", c.Method, c.URL, counts[e])
 		f.in = c.Execution
-		return f, own, true
+		return f, own
 	}
-	return f, false, false
+	return nil, false
 }
 
 // undone returns the failure of a tree in which a call was carried out, its answer was lost,
 // and the workflow continued as if the call had failed: no later call undoes it, asks for it
 // or reports it. A workflow that faults with the error of this call has not continued.
-func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
+func (u *usualEffects) undone(t *sim.Trial, one tree) *failure {
 	d := u.known[canonicalID(one.root.ID)]
 	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.normalizer.effects(one.calls))] {
-		return f, false
+		return nil
 	}
 	for _, s := range t.Injected {
 		execution, task, _ := strings.Cut(s.Task, " ")
@@ -133,12 +133,12 @@ func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 			continue
 		}
 		c := &one.calls[at]
-		f = failed(SideEffect, RuleUndone, one.root.ID, event.ParseRun(task).Ref,
+		f := failed(SideEffect, RuleUndone, one.root.ID, event.ParseRun(task).Ref,
 			"%s %s was carried out, but its answer was lost; the execution is %s, and no other call undoes it or asks for it", c.Method, c.URL, one.root.Status)
 		f.in = execution
-		return f, true
+		return f
 	}
-	return f, false
+	return nil
 }
 
 // handled reports whether later calls of the workflow deal with a call whose answer was lost.

@@ -20,25 +20,26 @@ type outcomes struct {
 
 	runs       int                                 // number of runs learned
 	normalizer *normalizer                         // of values that depend on the start time of a run
-	known      map[string]map[string]*outcomeGroup // by execution, by key
-	whole      map[string]*outcomeGroup            // outcomes of whole runs, see together
+	known      map[string]map[string]*outcomeGroup // by canonical id of an execution, or wholeRun, and by key
 }
 
+// wholeRun takes the place of an id where all executions of a run are meant, see together.
+const wholeRun = ""
+
 func newOutcomes(s *Search) *outcomes {
-	return &outcomes{Search: s, known: map[string]map[string]*outcomeGroup{}, whole: map[string]*outcomeGroup{}}
+	return &outcomes{Search: s, known: map[string]map[string]*outcomeGroup{}}
 }
 
 // outcomeGroup describes the runs without faults that ended alike.
 type outcomeGroup struct {
 	keys      keys
-	end       sim.End       // of the first of them, without its history
-	calls     []sim.Call    // of the first of them and its descendants
-	history   []event.Event // of one that did not end
-	outcome   Outcome
-	loses     *failure // a lost update in it; nil: none
-	finding   string   // signature of the finding about it; "" if there is none
-	scenarios []Scenario
-	facts     []*historyFacts // of the first of them
+	runs      int
+	end       sim.End         // of the first of them, with its history only if it did not end
+	calls     []sim.Call      // of the first of them and its descendants
+	scenarios []Scenario      // of the first maxFacts of them
+	facts     []*historyFacts // likewise
+	loses     *failure        // a lost update in the first of them; nil: none
+	finding   string          // signature of the finding about it; "" if there is none
 }
 
 // maxFacts is how many runs of a group are kept for comparisons.
@@ -55,56 +56,57 @@ func anyRun(groups []*outcomeGroup, has func(*historyFacts) bool) bool {
 // learn adds the ends of a run without faults to the known outcomes.
 func (o *outcomes) learn(v *verdict) {
 	o.runs++
-	if o.together() && len(v.trial.Ends) > 0 {
-		o.learnRun(v)
-	}
-	for _, end := range v.trial.Ends {
-		id := canonicalID(end.ID)
-		if o.known[id] == nil {
-			o.known[id] = map[string]*outcomeGroup{}
+	t := v.trial
+	if o.together() && len(t.Ends) > 0 {
+		g := o.group(wholeRun, keys{whole: o.runKey(t)})
+		if g.runs == 0 {
+			g.end, g.calls, g.loses = wholeEnd(t), callsBelow(t, wholeRun), o.overwritten(t)
 		}
-		key := o.normalizer.keysOf(end)
-		g := o.known[id][key.whole]
-		if g == nil {
-			g = &outcomeGroup{keys: key, end: end, calls: callsBelow(v.trial, end.ID)}
-			g.outcome = Outcome{Status: string(end.Status), Output: end.Output, Error: end.Error, Calls: g.calls, Kept: end.Kept, Stop: v.trial.Stop}
-			if g.end.History = nil; !g.ended() {
-				g.history = end.History
-			}
-			o.known[id][key.whole] = g
+		o.count(g, v, t.Ends[0])
+	}
+	for _, end := range t.Ends {
+		g := o.group(canonicalID(end.ID), o.normalizer.keysOf(end))
+		if g.runs == 0 {
+			g.end, g.calls = end, callsBelow(t, end.ID)
 		}
 		o.count(g, v, end)
 	}
 }
 
-// learnRun adds a run without faults to the known outcomes.
-func (o *outcomes) learnRun(v *verdict) {
-	t := v.trial
-	key := o.runKey(t)
-	g := o.whole[key]
-	if g == nil {
-		g = &outcomeGroup{keys: keys{whole: key}, end: sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}, calls: callsBelow(t, "")}
-		for _, end := range t.Ends { // one that did not end determines the outcome
-			if !end.Status.Ended() && g.ended() {
-				g.end.Status, g.end.ID, g.history = end.Status, end.ID, end.History
-			}
-		}
-		g.outcome = Outcome{Status: string(g.end.Status), Output: t.Output, Error: t.Error, Calls: g.calls, Kept: t.Shared, Stop: t.Stop}
-		o.whole[key] = g
-		if f, ok := o.overwritten(t); ok {
-			g.loses = &f
-		}
+// group returns the group of an execution, or of a whole run, that ended with these keys.
+func (o *outcomes) group(id string, key keys) *outcomeGroup {
+	if o.known[id] == nil {
+		o.known[id] = map[string]*outcomeGroup{}
 	}
-	o.count(g, v, t.Ends[0])
+	g := o.known[id][key.whole]
+	if g == nil {
+		g = &outcomeGroup{keys: key}
+		o.known[id][key.whole] = g
+	}
+	return g
 }
 
 // count adds a run to its group.
 func (o *outcomes) count(g *outcomeGroup, v *verdict, end sim.End) {
-	g.outcome.Runs++
+	if g.ended() {
+		g.end.History = nil
+	}
+	g.runs++
 	if len(g.facts) < maxFacts {
 		g.facts = append(g.facts, o.factsOf(v.trial, end))
 		g.scenarios = append(g.scenarios, v.scenario)
 	}
+}
+
+// wholeEnd returns the end of a whole run. An execution that did not end determines its status.
+func wholeEnd(t *sim.Trial) sim.End {
+	whole := sim.End{ID: t.Execution, Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
+	for _, end := range t.Ends {
+		if !end.Status.Ended() && whole.Status.Ended() {
+			whole.Status, whole.History = end.Status, end.History
+		}
+	}
+	return whole
 }
 
 // canonicalID returns the id that an execution would have if its root execution were the first
@@ -174,20 +176,17 @@ func (o *outcomes) unusualResult(end sim.End) bool {
 	return end.Status != ""
 }
 
-// groupsOf returns the groups of an execution in the order of sortedGroups.
-func (o *outcomes) groupsOf(id string) []*outcomeGroup { return sortedGroups(o.known[id]) }
-
-// sortedGroups sorts groups: those that ended come before the others, and the most frequent before
-// the rarer ones.
-func sortedGroups(of map[string]*outcomeGroup) []*outcomeGroup {
-	return slices.SortedFunc(maps.Values(of), func(a, b *outcomeGroup) int {
+// groupsOf returns the groups of an execution, or of whole runs: those that ended before the others,
+// and the most frequent before the rarer ones.
+func (o *outcomes) groupsOf(id string) []*outcomeGroup {
+	return slices.SortedFunc(maps.Values(o.known[canonicalID(id)]), func(a, b *outcomeGroup) int {
 		if a.ended() != b.ended() {
 			if a.ended() {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(b.outcome.Runs-a.outcome.Runs, cmp.Compare(a.scenarios[0].Seed, b.scenarios[0].Seed))
+		return cmp.Or(b.runs-a.runs, cmp.Compare(a.scenarios[0].Seed, b.scenarios[0].Seed))
 	})
 }
 
@@ -223,7 +222,7 @@ func (o *outcomes) knownFindings(t *sim.Trial) []string {
 		}
 	}
 	if o.together() {
-		add(o.whole[o.runKey(t)])
+		add(o.known[wholeRun][o.runKey(t)])
 		return out
 	}
 	for _, end := range t.Ends {
@@ -253,13 +252,13 @@ func (o *outcomes) follows(id string, usual, g *outcomeGroup) bool {
 // overwritten finds a lost update in a run without faults: an execution writes data derived
 // from a value that another one has changed since it was read. If all runs lose the update,
 // comparing runs does not reveal it.
-func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
-	if !o.together() || len(t.Injected) > 0 || len(o.whole) != 1 {
-		return failure{}, false // runs with different outcomes are a race
+func (o *outcomes) overwritten(t *sim.Trial) *failure {
+	if !o.together() || len(t.Injected) > 0 || len(o.known[wholeRun]) != 1 {
+		return nil // runs with different outcomes are a race
 	}
 	type read struct{ root, url string }
 	since := map[read]*sim.Call{} // the change by another execution since the last read; nil: none
-	calls := callsBelow(t, "")
+	calls := callsBelow(t, wholeRun)
 	for i := range calls {
 		c := &calls[i]
 		root := sim.Root(c.Execution)
@@ -272,7 +271,7 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 		default:
 			if task := o.writer(c); other != nil && task != nil {
 				return failed(SideEffect, RuleOverwritten, c.Execution, task.Ref,
-					"%s read %s before %s changed it, and then overwrote the change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body), true
+					"%s read %s before %s changed it, and then overwrote the change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body)
 			}
 			for of := range since {
 				if of.url == c.URL && of.root != root {
@@ -282,7 +281,7 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 			delete(since, at) // the execution knows what it wrote
 		}
 	}
-	return failure{}, false
+	return nil
 }
 
 // writer returns the task that made a call, if its body is computed and it sends no

@@ -61,11 +61,8 @@ type Outcome struct {
 	Status   string
 	Output   []byte
 	Error    *event.Problem
-	Calls    []sim.Call     // that were carried out
-	Kept     map[string]any // the state of mocks, by URL
-	Distinct []string       // external effects that other outcomes do not have
+	Distinct []string // external effects that other outcomes do not have
 	Runs     int
-	Stop     sim.Stop
 }
 
 // Class says whose failure a finding is.
@@ -132,8 +129,8 @@ type failure struct {
 }
 
 // failed returns a failure of an execution; format and args describe it.
-func failed(class Class, rule, execution, task, format string, args ...any) failure {
-	return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: execution, Detail: fmt.Sprintf(format, args...)}, task: task}
+func failed(class Class, rule, execution, task, format string, args ...any) *failure {
+	return &failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: execution, Detail: fmt.Sprintf(format, args...)}, task: task}
 }
 
 // signature is the same for all failures of one finding.

@@ -97,16 +97,14 @@ func (s *Search) withDefaults() {
 func (s *Search) Run(ctx context.Context) (*Report, error) {
 	s.withDefaults()
 	state := newSearchState(s)
+	state.report.SeedsOf = int(s.Last - s.First + 1)
 	err := state.plain(ctx)
 	if err == nil && len(s.Kinds) > 0 {
 		state.report.PossibleSingles = state.plan.singleCount()
 		state.report.SinglesOf = min(state.report.PossibleSingles, s.Singles)
-	}
-	state.report.SeedsOf = int(s.Last - s.First + 1)
-	if err == nil && !state.results.over(ctx) && len(s.Kinds) > 0 {
 		err = state.each(ctx, PhaseSingles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
 	}
-	if err == nil && !state.results.over(ctx) {
+	if err == nil {
 		err = state.each(ctx, PhaseSeeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
 	}
 	return state.finish(ctx, err)
@@ -116,9 +114,9 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	s.withDefaults()
 	state := newSearchState(s)
-	err := state.plain(ctx)
 	state.report.SeedsOf = 1
-	if err == nil && !state.results.over(ctx) {
+	err := state.plain(ctx)
+	if err == nil {
 		err = state.each(ctx, PhaseSeeds, 1, slices.Values([]Scenario{sc}))
 	}
 	return state.finish(ctx, err)

@@ -2,9 +2,12 @@ package search
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"iter"
 	"maps"
 	"slices"
@@ -18,8 +21,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// searchState is a search in progress: it runs the scenarios, one phase after another, and
-// passes the verdict on each run to the parts below.
+// searchState is a search in progress: it runs the scenarios, one phase after another, passes the
+// verdict on each run to the parts below, and reports what they find.
 type searchState struct {
 	*Search
 
@@ -29,19 +32,22 @@ type searchState struct {
 	effects  *usualEffects
 	check    *checker
 	hints    *hints
-	results  *results
-	explain  *explainer
+
+	found         map[string]*Finding // by signature
+	orders        map[uint64]struct{}
+	trace         hash.Hash // hash of the orders of all runs
+	seeds, faults int
 }
 
-func newSearchState(s *Search) *searchState {
-	report := &Report{Faults: map[sim.FaultKind]int{}}
-	h := &searchState{Search: s, report: report, plan: newPlanner(s), outcomes: newOutcomes(s)}
-	h.effects = &usualEffects{outcomes: h.outcomes, known: map[string]*treeEffects{}}
-	h.check = newChecker(s, h.outcomes, h.effects)
-	h.hints = newHints(s, report)
-	h.results = newResults(s, report, h.hints)
-	h.explain = &explainer{Search: s, check: h.check, outcomes: h.outcomes}
-	return h
+func newSearchState(search *Search) *searchState {
+	s := &searchState{
+		Search: search, report: &Report{Faults: map[sim.FaultKind]int{}}, plan: newPlanner(search), outcomes: newOutcomes(search),
+		found: map[string]*Finding{}, orders: map[uint64]struct{}{}, trace: sha256.New(),
+	}
+	s.effects = &usualEffects{outcomes: s.outcomes, known: map[string]*treeEffects{}}
+	s.check = newChecker(search, s.outcomes, s.effects)
+	s.hints = newHints(search, s.report)
+	return s
 }
 
 // verdict is the result of a run. It is small, because a search has up to a hundred thousand
@@ -101,12 +107,12 @@ func (s *searchState) plain(ctx context.Context) error {
 	if err := s.plainSeeds(ctx, 0, few); err != nil {
 		return err
 	}
-	if all := s.outcomes.groupsOf(canonicalID(s.Config.ID)); len(all) > 0 && !all[0].ended() {
+	if all := s.outcomes.groupsOf(s.Config.ID); len(all) > 0 && !all[0].ended() {
 		if err := s.unending(ctx, first); err != nil {
 			return err
 		}
 	}
-	if !s.results.over(ctx) {
+	if !s.over(ctx) {
 		if err := s.plainSeeds(ctx, few, runs); err != nil {
 			return err
 		}
@@ -196,9 +202,9 @@ func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 		s.effects.learn(v.trial)
 		s.hints.learnReceivers(v.trial)
 		s.report.Plain++
-		s.results.note(v)
-		s.results.show(PhasePlain, s.report.Plain, s.report.PlainOf)
-		return !s.results.over(ctx)
+		s.note(v)
+		s.show(PhasePlain, s.report.Plain, s.report.PlainOf)
+		return !s.over(ctx)
 	})
 }
 
@@ -251,12 +257,12 @@ func (s *searchState) engineFails(ctx context.Context) bool {
 			}
 		}
 	}
-	known := len(s.results.report.Findings)
+	known := len(s.report.Findings)
 	err := explore.InOrder(ctx, s.Parallel, scenarios, s.evaluate, func(v *verdict) bool {
-		s.results.note(v)
-		return !s.results.over(ctx) && len(s.results.report.Findings) == known
+		s.note(v)
+		return !s.over(ctx) && len(s.report.Findings) == known
 	})
-	return err == nil && len(s.results.report.Findings) > known
+	return err == nil && len(s.report.Findings) > known
 }
 
 // companionsForHang is how many companions run if a document does not end.
@@ -264,47 +270,51 @@ const companionsForHang = 60
 
 // reportOutcomes reports the outcomes of the runs without faults, and races if there are several.
 func (s *searchState) reportOutcomes() {
-	all := s.outcomes.groupsOf(canonicalID(s.Config.ID))
+	main := s.Config.ID
 	if s.together() {
-		all = sortedGroups(s.outcomes.whole)
+		main = wholeRun
 	}
+	all := s.outcomes.groupsOf(main)
 	for _, g := range all {
-		g.outcome.Distinct = s.outcomes.distinctEffects(g, all)
-		s.report.Outcomes = append(s.report.Outcomes, g.outcome)
+		s.report.Outcomes = append(s.report.Outcomes, Outcome{
+			Status: string(g.end.Status), Output: g.end.Output, Error: g.end.Error, Distinct: s.outcomes.distinctEffects(g, all), Runs: g.runs,
+		})
 	}
 	if s.together() {
-		s.reportUnusual("", all)
-		for _, g := range all {
-			if g.loses != nil && len(all) == 1 {
-				s.results.fail(*g.loses, g.scenarios[0], g.outcome.Runs, true)
-			}
+		s.reportUnusual(wholeRun)
+		if len(all) == 1 && all[0].loses != nil {
+			s.fail(*all[0].loses, all[0].scenarios[0], all[0].runs, true)
 		}
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.outcomes.known)) {
-		s.reportUnusual(id, s.outcomes.groupsOf(id))
+		s.reportUnusual(id)
 	}
 }
 
 // reportUnusual reports the groups of runs without faults whose outcome is not the usual one.
-func (s *searchState) reportUnusual(id string, all []*outcomeGroup) {
+func (s *searchState) reportUnusual(id string) {
+	all := s.outcomes.groupsOf(id)
 	for i, g := range all {
-		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
+		f := failed(Race, RuleOrder, id, "", "")
 		switch {
 		case !g.ended() && (i > 0 || sim.Parent(id) != ""):
 			f = s.check.hangs(id, all[0], g)
 		case i == 0 || s.outcomes.follows(id, all[0], g):
 			continue
-		case id != "":
+		case id != wholeRun:
 			f.task = s.check.pair(id, all[0], g)
 		}
 		g.finding = f.signature()
-		s.results.fail(f, g.scenarios[0], g.outcome.Runs, true)
+		s.fail(*f, g.scenarios[0], g.runs, true)
 	}
 }
 
-// each runs scenarios and evaluates the results.
+// each runs scenarios and evaluates the results, unless the search is over.
 func (s *searchState) each(ctx context.Context, phase string, of int, scenarios iter.Seq[Scenario]) error {
+	if s.over(ctx) {
+		return nil
+	}
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
 		v, err := s.evaluate(ctx, sc)
 		if err != nil {
@@ -325,8 +335,8 @@ func (s *searchState) each(ctx context.Context, phase string, of int, scenarios 
 	runs := 0
 	return explore.InOrder(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
 		if v.scenario.Companion != "" {
-			s.results.note(v)
-			return !s.results.over(ctx)
+			s.note(v)
+			return !s.over(ctx)
 		}
 		runs++
 		if phase == PhaseSingles {
@@ -334,12 +344,92 @@ func (s *searchState) each(ctx context.Context, phase string, of int, scenarios 
 		} else {
 			s.report.Seeds++
 			s.report.Last = v.scenario.Seed
-			s.results.seeds++
+			s.seeds++
 		}
-		s.results.note(v)
-		s.results.show(phase, runs, of)
-		return !s.results.over(ctx)
+		s.note(v)
+		s.show(phase, runs, of)
+		return !s.over(ctx)
 	})
+}
+
+// over reports whether the search must stop early, and records why.
+func (s *searchState) over(ctx context.Context) bool {
+	switch {
+	case s.report.Stopped != "":
+	case ctx.Err() != nil:
+		s.report.Stopped = Interrupted
+	case s.More != nil && !s.More():
+		s.report.Stopped = OutOfTime
+	case s.FailFast && slices.ContainsFunc(s.report.Findings, s.Fails):
+		s.report.Stopped = FailedFast
+	case len(s.found) >= maxFindings:
+		s.report.Stopped = EnoughFound
+	}
+	return s.report.Stopped != ""
+}
+
+// note adds a verdict to the report.
+func (s *searchState) note(v *verdict) {
+	if v.scenario.Companion != "" {
+		s.report.Companions++
+		s.noteFailures(v)
+		return
+	}
+	for _, kind := range v.injected {
+		s.report.Faults[kind]++
+	}
+	s.faults += len(v.injected)
+	if v.faultFree() {
+		s.report.FaultFree++
+	}
+	s.trace.Write(binary.BigEndian.AppendUint64(nil, v.order))
+	if len(s.orders) < maxOrders {
+		s.orders[v.order] = struct{}{}
+	}
+	s.report.Seconds += int64(v.elapsed / time.Second)
+	s.noteFailures(v)
+	for _, signature := range v.known {
+		s.found[signature].Runs++
+		s.found[signature].FaultFree++
+	}
+	if len(v.unmocked) > 0 {
+		s.report.UnmockedRuns++
+		s.report.Unmocked = append(s.report.Unmocked, s.unmockedTexts(v.unmocked)...)
+		slices.Sort(s.report.Unmocked)
+		s.report.Unmocked = slices.Compact(s.report.Unmocked)
+	}
+	s.hints.add(v)
+}
+
+// noteFailures adds the failures of a run to the report, one per signature.
+func (s *searchState) noteFailures(v *verdict) {
+	seen := map[string]bool{}
+	for _, f := range v.failures {
+		if !seen[v.scenario.signature(f)] {
+			seen[v.scenario.signature(f)] = true
+			s.fail(f, v.scenario, 1, v.faultFree())
+		}
+	}
+}
+
+// fail records a failure: the first of its signature becomes a finding.
+func (s *searchState) fail(f failure, sc Scenario, runs int, faultFree bool) {
+	known := s.found[sc.signature(f)]
+	if known == nil {
+		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: sc.signature(f)}
+		s.found[sc.signature(f)] = known
+		s.report.Findings = append(s.report.Findings, known)
+	}
+	if known.Runs += runs; faultFree {
+		known.FaultFree += runs
+	}
+	known.Tasks[f.task] += runs
+}
+
+func (s *searchState) show(phase string, runs, of int) {
+	if s.Progress != nil {
+		s.Progress(Progress{phase, runs, of, s.seeds, s.faults, len(s.orders), len(s.found)})
+	}
 }
 
 // finish shrinks and explains the findings, and completes the report.
@@ -350,12 +440,12 @@ func (s *searchState) finish(ctx context.Context, err error) (*Report, error) {
 	if r := s.report; r.Plain == r.PlainOf && r.Singles == r.SinglesOf && r.Seeds == r.SeedsOf {
 		r.Stopped = "" // the search was complete
 	}
-	s.report.Orders, s.report.Trace = len(s.results.orders), hex.EncodeToString(s.results.trace.Sum(nil))
+	s.report.Orders, s.report.Trace = len(s.orders), hex.EncodeToString(s.trace.Sum(nil))
 	if err != nil {
 		return s.report, err
 	}
 	for _, f := range s.report.Findings {
-		if err := s.explain.finding(ctx, f); err != nil && ctx.Err() == nil {
+		if err := s.explain(ctx, f); err != nil && ctx.Err() == nil {
 			return s.report, err
 		}
 	}
