@@ -51,9 +51,8 @@ func (chk *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 			v.failures = append(v.failures, failure{Class: Expectation, Violation: b})
 		}
 	}
-	v.set, v.fired = timeoutsIn(t.Ends)
-	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
-	v.rekeyed, v.undo, v.left = t.Rekeyed, wrongUndosIn(t, chk.handling), leftIn(t)
+	v.timeouts, v.repeated, v.retried, v.turns = timeoutsIn(t.Ends), repeatedIn(t), retriesIn(t), turnsIn(t.Ends)
+	v.rekeyed, v.undo, v.left = rekeyedIn(t), wrongUndosIn(t, chk.handling), leftIn(t)
 	return v
 }
 

@@ -10,49 +10,51 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
+// swap is a place where the orders of two runs differ: first is the step of the usual run.
+type swap struct{ first, second stepFact }
+
 // fork names what two steps race in: the fork around them, or else both tasks.
-func (chk *checker) fork(id string, first, second stepFact) string {
+func (chk *checker) fork(id string, s *swap) string {
 	if canonicalID(id) == canonicalID(chk.Config.ID) {
-		if t := around(chk.Config.Definition, first.task, second.task); t != nil {
+		if t := around(chk.Config.Definition, s.first.task, s.second.task); t != nil {
 			return t.Ref
 		}
 	}
-	return event.ParseRun(first.task).Ref + " " + event.ParseRun(second.task).Ref
+	return event.ParseRun(s.first.task).Ref + " " + event.ParseRun(s.second.task).Ref
 }
 
-// pair names what races between two groups of runs.
-func (chk *checker) pair(id string, usual, other *outcomeGroup) string {
-	if a, b, ok := disagreement(usual.facts, other.facts); ok {
-		return chk.fork(id, a, b)
+// disagreement returns the pair of steps, or else of calls, that came in another order, or else the
+// first step at which the first runs differ; nil if there is none.
+func disagreement(usual, other []*historyFacts) *swap {
+	if s := reordered(usual, other); s != nil || len(usual) == 0 || len(other) == 0 {
+		return s
 	}
-	return ""
+	return diverged(usual[0], other[0])
 }
 
-// divergedFirst returns the first call at which two runs diverge, or else the first step.
-func divergedFirst(usual, got *historyFacts) (first, second stepFact, ok bool) {
-	if usual.calls != nil && got.calls != nil {
-		if first, second, ok = diverged(usual.calls, got.calls); ok {
-			return first, second, ok
-		}
+// reordered returns the pair of steps, or else of calls, that came in another order.
+func reordered(usual, other []*historyFacts) *swap {
+	if s := swapped(usual, other); s != nil {
+		return s
 	}
-	return diverged(usual, got)
+	return swapped(callsIn(usual), callsIn(other))
 }
 
 // swapped returns a pair of steps that came in one order in all usual runs, and in the
 // opposite order in all others. Of several pairs it returns the earliest.
-func swapped(usual, other []*historyFacts) (first, second stepFact, ok bool) {
+func swapped(usual, other []*historyFacts) *swap {
 	if len(usual) == 0 || len(other) == 0 {
-		return first, second, false
+		return nil
 	}
 	steps := usual[0].steps[:min(len(usual[0].steps), maxSteps)]
 	for j, b := range steps {
 		for _, a := range steps[:j] {
 			if always(usual, a.key, b.key) && always(other, b.key, a.key) {
-				return a, b, true
+				return &swap{a, b}
 			}
 		}
 	}
-	return first, second, false
+	return nil
 }
 
 // maxSteps is how many steps are compared pairwise.
@@ -71,28 +73,13 @@ func always(runs []*historyFacts, first, second string) bool {
 }
 
 // diverged returns the first step at which two runs differ.
-func diverged(usual, other *historyFacts) (first, second stepFact, ok bool) {
+func diverged(usual, other *historyFacts) *swap {
 	for i := range min(len(usual.steps), len(other.steps)) {
 		if usual.steps[i].key != other.steps[i].key {
-			return usual.steps[i], other.steps[i], true
+			return &swap{usual.steps[i], other.steps[i]}
 		}
 	}
-	return first, second, false
-}
-
-func disagreement(usual, other []*historyFacts) (first, second stepFact, ok bool) {
-	if first, second, ok = reordered(usual, other); ok || len(usual) == 0 || len(other) == 0 {
-		return first, second, ok
-	}
-	return diverged(usual[0], other[0])
-}
-
-// reordered returns the pair of steps, or else of calls, that came in another order.
-func reordered(usual, other []*historyFacts) (first, second stepFact, ok bool) {
-	if first, second, ok = swapped(usual, other); ok {
-		return first, second, ok
-	}
-	return swapped(callsIn(usual), callsIn(other))
+	return nil
 }
 
 // stepAnswered describes a step that is a call.
@@ -132,9 +119,9 @@ func (f *historyFacts) since(step stepFact) time.Duration {
 // atOnce reports whether two steps come at the same moment, and at the same one in both runs:
 // then only their order differs. An event from outside has the time at which it was sent,
 // whenever it is received.
-func atOnce(usual, got *historyFacts, first, second stepFact) bool {
-	at := usual.since(first)
-	return usual.since(second) == at && got.since(first) == at && got.since(second) == at
+func atOnce(usual, got *historyFacts, s *swap) bool {
+	at := usual.since(s.first)
+	return usual.since(s.second) == at && got.since(s.first) == at && got.since(s.second) == at
 }
 
 // text describes the step.

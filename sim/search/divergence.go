@@ -196,30 +196,37 @@ func (d *divergence) unwantedAnswer() *failure {
 // reordered returns the failure of an execution whose steps or calls came in another order than in
 // all runs with the usual outcome.
 func (d *divergence) reordered() *failure {
-	first, second, ok := reordered(d.usual[0].facts, []*historyFacts{d.got})
-	if !ok {
+	s := reordered(d.usual[0].facts, []*historyFacts{d.got})
+	if s == nil {
 		return nil
 	}
 	class, rule := Race, RuleOrder
-	if d.disturbed() && !atOnce(d.usual[0].facts[0], d.got, first, second) {
+	if d.disturbed() && !atOnce(d.usual[0].facts[0], d.got, s) {
 		class, rule = Late, RuleFaster
 	}
-	return d.fail(class, rule, d.fork(d.end.ID, first, second), "%s came before %s", second.text(), first.text())
+	return d.fail(class, rule, d.fork(d.end.ID, s), "%s came before %s", s.second.text(), s.first.text())
 }
 
 // newOrder returns the failure of an execution whose order of steps occurs in no run without
-// faults.
+// faults. Calls are compared first, if their order matters.
 func (d *divergence) newOrder() *failure {
 	if d.inOrder || d.disturbed() && !d.Config.Mocks.Stateful() || anyRun(d.usual, func(f *historyFacts) bool { return f.sameOrder(d.got) }) {
 		return nil
 	}
-	first, second, ok := divergedFirst(d.usual[0].facts[0], d.got)
-	if !ok {
+	var s *swap
+	usual := d.usual[0].facts[0]
+	if usual.calls != nil && d.got.calls != nil {
+		s = diverged(usual.calls, d.got.calls)
+	}
+	if s == nil {
+		s = diverged(usual, d.got)
+	}
+	if s == nil {
 		return nil
 	}
 	class, rule := Race, RuleOrder
 	if d.disturbed() {
 		class, rule = Late, RuleFaster
 	}
-	return d.fail(class, rule, d.fork(d.end.ID, first, second), "%s came instead of %s", second.text(), first.text())
+	return d.fail(class, rule, d.fork(d.end.ID, s), "%s came instead of %s", s.second.text(), s.first.text())
 }

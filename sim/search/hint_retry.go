@@ -127,20 +127,23 @@ func (h *hints) retryHint() []Hint {
 	return out
 }
 
-// countKeys records the calls of a run with wrong idempotency keys.
-func (h *hints) countKeys(v *verdict) {
-	for _, r := range v.rekeyed {
-		if ref := event.ParseRun(r.Task).Ref; h.rekeyed[ref] == nil {
-			h.rekeyed[ref] = &r
+// rekeyedIn returns the calls of a run with wrong idempotency keys, by task.
+func rekeyedIn(t *sim.Trial) map[string]sim.KeyMisuse {
+	out := map[string]sim.KeyMisuse{}
+	for _, r := range t.Rekeyed {
+		ref := event.ParseRun(r.Task).Ref
+		if _, known := out[ref]; !known {
+			out[ref] = r
 		}
 	}
+	return out
 }
 
 // keyHint reports wrong idempotency keys that tasks set.
 func (h *hints) keyHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.rekeyed)) {
-		r := h.rekeyed[ref]
+		r := h.rekeyed[ref].what
 		text := fmt.Sprintf("its Idempotency-Key changes when it is retried (%s, then %s), so a service that has carried out the first call carries out the second one, too. "+
 			`Build it from what stays the same, such as ${ "\($workflow.id)-%s" }, or leave the header out: flunq sets one that stays the same`, r.Before, r.Now, h.taskName(ref))
 		if r.Before == r.Now {

@@ -16,23 +16,26 @@ import (
 // timeouts counts how many times the timeouts of a task were set, and fired.
 type timeouts struct{ set, fired int }
 
-// timeoutsIn counts the timeouts of a run.
-func timeoutsIn(ends []sim.End) (set, fired map[string]int) {
-	set, fired = map[string]int{}, map[string]int{}
+// timeoutsIn counts the timeouts of a run, by task.
+func timeoutsIn(ends []sim.End) map[string]timeouts {
+	out := map[string]timeouts{}
 	for _, end := range ends {
 		if end.Child() {
 			continue
 		}
 		for _, e := range end.History {
-			switch ref, ok := timeoutOf(e); {
-			case ok && e.Type == event.TimerFired:
-				fired[ref]++
-			case ok:
-				set[ref]++
+			if ref, ok := timeoutOf(e); ok {
+				n := out[ref]
+				if e.Type == event.TimerFired {
+					n.fired++
+				} else {
+					n.set++
+				}
+				out[ref] = n
 			}
 		}
 	}
-	return set, fired
+	return out
 }
 
 // timeoutOf returns the task whose own timeout an event is about.
@@ -48,22 +51,15 @@ func timeoutOf(e event.Event) (ref string, ok bool) {
 }
 
 func (h *hints) countTimeouts(v *verdict) {
-	for ref, n := range v.set {
-		c := h.timeouts[ref]
-		if c == nil {
-			c = &timeouts{}
-			h.timeouts[ref] = c
-		}
-		c.set += n
-		c.fired += v.fired[ref]
+	for ref, n := range v.timeouts {
+		h.timeouts[ref] = timeouts{h.timeouts[ref].set + n.set, h.timeouts[ref].fired + n.fired}
 	}
 }
 
 // timeoutHint reports a timeout that fires only if processes are delayed, or never.
 func (h *hints) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	limit, ok := invariant.LiteralDuration(t.Timeout)
-	count := h.timeouts[t.Ref]
-	if !ok || count != nil && count.fired > 0 {
+	if !ok || h.timeouts[t.Ref].fired > 0 {
 		return nil
 	}
 	why := ""
@@ -75,27 +71,26 @@ func (h *hints) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	if why == "" {
 		return nil
 	}
-	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s %s (it %s)", iso(limit), why, h.setText(count))}}
+	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s %s (it %s)", iso(limit), why, h.setText(t.Ref))}}
 }
 
 // workflowTimeoutHint is timeoutHint for the workflow.
 func (h *hints) workflowTimeoutHint(b bounds) []Hint {
 	limit, ok := invariant.LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
-	count := h.timeouts[""]
-	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {
+	if !ok || !bounded || longest >= limit || h.timeouts[""].fired > 0 {
 		return nil
 	}
 	return []Hint{{"timeout", nil, fmt.Sprintf("the timeout of the workflow, %s, fires only if flunq is delayed: its tasks take at most %s%s (it %s)",
-		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(count))}}
+		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(""))}}
 }
 
-// setText says how many times a timeout was set.
-func (h *hints) setText(count *timeouts) string {
-	if count == nil {
-		return "was never set in " + runsText(h.report.runs())
+// setText says how many times the timeout of a task was set.
+func (h *hints) setText(ref string) string {
+	if n := h.timeouts[ref].set; n > 0 {
+		return "was set " + history.Count(n, "time") + " and never fired"
 	}
-	return "was set " + history.Count(count.set, "time") + " and never fired"
+	return "was never set in " + runsText(h.report.runs())
 }
 
 func iso(d time.Duration) string { return dsl.Duration{Clock: d}.String() }

@@ -83,58 +83,37 @@ func checksVersion(t *dsl.Task) bool {
 	return false
 }
 
-// Repeat is a call that flunq repeated although the workflow made it once.
-type Repeat struct {
-	Task, Method, URL string
-	Runs, Most        int
-	Scenario          Scenario
-}
-
-// repetitions returns the POST and PATCH calls of a run that were repeated for the same
-// task run.
-func repetitions(t *sim.Trial) []sim.Action {
-	var out []sim.Action
+// repeatedIn returns the POST and PATCH calls of a run that were repeated for the same task run
+// although the workflow made them once, by task and method.
+func repeatedIn(t *sim.Trial) map[string]sim.Action {
+	out := map[string]sim.Action{}
 	for _, d := range slices.SortedFunc(maps.Keys(t.Actions), compareActions) {
-		if t.Actions[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
-			out = append(out, d)
+		key := event.ParseRun(d.Task).Ref + " " + d.Method
+		if _, known := out[key]; !known && t.Actions[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
+			out[key] = d
 		}
 	}
 	return out
-}
-
-func (h *hints) countRepeats(v *verdict) {
-	for _, d := range v.repeated {
-		key := sim.Action{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
-		r := h.repeated[key]
-		if r == nil {
-			r = &Repeat{Task: key.Task, Method: d.Method, URL: d.URL, Scenario: v.scenario}
-			h.repeated[key] = r
-		}
-		if len(v.scenario.Faults) < len(r.Scenario.Faults) {
-			r.Scenario = v.scenario
-		}
-		r.Runs++
-	}
 }
 
 // repeatHint reports calls that flunq repeated after a fault, unless another hint or finding
 // does.
 func (h *hints) repeatHint() []Hint {
 	var calls []string
-	var first *Repeat
-	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareActions) {
-		r := h.repeated[key]
-		if h.rekeyed[r.Task] != nil || h.retried[r.Task] != nil || h.report.reports(SideEffect, r.Task) || h.report.reportsOnce(r) {
+	example := ""
+	for _, key := range slices.Sorted(maps.Keys(h.repeated)) {
+		call, ref := h.repeated[key].what, event.ParseRun(h.repeated[key].what.Task).Ref
+		if h.rekeyed[ref] != nil || h.retried[ref] != nil || h.report.reports(SideEffect, ref) || h.report.reportsOnce(call) {
 			continue
 		}
-		first = cmp.Or(first, r)
-		calls = append(calls, fmt.Sprintf("%s (%s %s, in %s)", h.taskName(r.Task), r.Method, r.URL, runsText(r.Runs)))
+		example = cmp.Or(example, call.Method+" "+call.URL)
+		calls = append(calls, fmt.Sprintf("%s (%s %s, in %s)", h.taskName(ref), call.Method, call.URL, runsText(h.repeated[key].runs)))
 	}
-	if first == nil {
+	if len(calls) == 0 {
 		return nil
 	}
 	return []Hint{{"repeat", nil, fmt.Sprintf(
 		"after a process crashed, stopped or lost its connection, a call was repeated: %s. "+
 			"Each repetition has the same Idempotency-Key header: check that the service honours it; "+
-			"if it does not, the work is done twice. --once '%s %s' makes a repetition a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
+			"if it does not, the work is done twice. --once '%s' makes a repetition a failure", strings.Join(calls, ", "), example)}}
 }

@@ -25,21 +25,21 @@ type hints struct {
 	*Search
 
 	report       *Report // the findings, which hints do not repeat
-	timeouts     map[string]*timeouts
-	repeated     map[sim.Action]*Repeat
+	timeouts     map[string]timeouts
+	repeated     map[string]*seen[sim.Action] // calls that flunq repeated, by task and method
 	retried      map[string]*retried
-	rekeyed      map[string]*sim.KeyMisuse   // calls with wrong idempotency keys, by task
-	undo         map[string]*seen[wrongUndo] // tries that do not undo their calls, or in the wrong order
-	left         map[string]*seen[notUndone] // calls that faulted executions did not undo, by task
-	receivers    map[string]int              // highest number of executions that received one event, by its type
-	turns        map[string]int              // highest number of iterations of loops, by the tasks inside
-	missedEvents []sim.Missed                // events that came too early in the first run
+	rekeyed      map[string]*seen[sim.KeyMisuse] // calls with wrong idempotency keys, by task
+	undo         map[string]*seen[wrongUndo]     // tries that do not undo their calls, or in the wrong order
+	left         map[string]*seen[notUndone]     // calls that faulted executions did not undo, by task
+	receivers    map[string]int                  // highest number of executions that received one event, by its type
+	turns        map[string]int                  // highest number of iterations of loops, by the tasks inside
+	missedEvents []sim.Missed                    // events that came too early in the first run
 }
 
 func newHints(s *Search, report *Report) *hints {
 	return &hints{
-		Search: s, report: report, timeouts: map[string]*timeouts{}, repeated: map[sim.Action]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.KeyMisuse{}, undo: map[string]*seen[wrongUndo]{},
+		Search: s, report: report, timeouts: map[string]timeouts{}, repeated: map[string]*seen[sim.Action]{},
+		retried: map[string]*retried{}, rekeyed: map[string]*seen[sim.KeyMisuse]{}, undo: map[string]*seen[wrongUndo]{},
 		left: map[string]*seen[notUndone]{}, receivers: map[string]int{}, turns: map[string]int{},
 	}
 }
@@ -47,9 +47,9 @@ func newHints(s *Search, report *Report) *hints {
 // add counts what a run shows.
 func (h *hints) add(v *verdict) {
 	h.countTimeouts(v)
-	h.countRepeats(v)
 	h.countRetries(v)
-	h.countKeys(v)
+	count(h.repeated, v.repeated)
+	count(h.rekeyed, v.rekeyed)
 	count(h.undo, v.undo)
 	count(h.left, v.left)
 	for ref, n := range v.turns {

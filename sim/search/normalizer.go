@@ -10,20 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
 
 // normalizer prepares outcomes and calls for comparisons between runs: it replaces values that
-// depend on the start time of a run by *. It is safe for concurrent use.
+// depend on the start time of a run by *.
 type normalizer struct {
 	values map[string]map[string]bool // JSON pointers into outcomes, by execution
 	calls  map[string]callPlaces      // by execution, task and method
-
-	mu   sync.RWMutex
-	keys map[string]keys // cache by rawOf
 }
 
 // keys identifies how an execution ended: executions that ended alike have equal keys.
@@ -38,12 +34,9 @@ type callPlaces struct {
 	body map[string]bool // JSON pointers
 }
 
-// maxKeys bounds the cache.
-const maxKeys = 1 << 14
-
 // newNormalizer compares the ends of a run with those of the same run at a later start time.
 func newNormalizer(ends, later []sim.End) *normalizer {
-	n := &normalizer{values: map[string]map[string]bool{}, calls: map[string]callPlaces{}, keys: map[string]keys{}}
+	n := &normalizer{values: map[string]map[string]bool{}, calls: map[string]callPlaces{}}
 	for i, end := range ends {
 		if i >= len(later) || later[i].ID != end.ID || later[i].Status != end.Status {
 			continue
@@ -173,47 +166,6 @@ func effectsText(effects map[Effect]int) string {
 func (n *normalizer) key(end sim.End) string { return n.keysOf(end).whole }
 
 func (n *normalizer) keysOf(end sim.End) keys {
-	raw := rawOf(end)
-	n.mu.RLock()
-	known, ok := n.keys[string(raw)]
-	n.mu.RUnlock()
-	if ok {
-		return known
-	}
-	known = n.newKeys(end)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.keys) < maxKeys {
-		n.keys[string(raw)] = known
-	}
-	return known
-}
-
-// rawOf returns everything that the keys of an end depend on.
-func rawOf(end sim.End) []byte {
-	raw := make([]byte, 0, 512)
-	add := func(text string) { raw = append(append(raw, text...), 0) }
-	add(end.ID)
-	add(string(end.Status))
-	raw = append(append(raw, end.Output...), 0)
-	if end.Error != nil {
-		raw = append(raw, event.Encode(end.Error)...)
-	}
-	for i := range end.Calls {
-		if c := &end.Calls[i]; !c.Safe() {
-			add("\n" + c.Task)
-			add(c.Method)
-			add(c.URL)
-			raw = append(append(raw, c.Body...), 0)
-		}
-	}
-	if len(end.Kept) > 0 {
-		raw = append(raw, event.Encode(end.Kept)...)
-	}
-	return raw
-}
-
-func (n *normalizer) newKeys(end sim.End) keys {
 	places := n.values[canonicalID(end.ID)]
 	value := normalized("", outcomeValue(end), places)
 	object, _ := value.(map[string]any)

@@ -38,18 +38,21 @@ func (s *searchState) orderOf(f *Finding, usual *outcomeGroup, end sim.End, fact
 	if canonicalID(end.ID) != canonicalID(s.Config.ID) {
 		def = nil // a child: its tasks are in another document
 	}
-	first, second, ok := disagreement(usual.facts, []*historyFacts{facts})
-	marked := map[string]bool{first.key: ok, second.key: ok}
+	marked := map[string]bool{}
 	left, right := usual.facts[0], facts
-	if first.what == stepAnswered {
-		left, right = left.calls, right.calls
+	differ := disagreement(usual.facts, []*historyFacts{facts})
+	if differ != nil {
+		marked[differ.first.key], marked[differ.second.key] = true, true
+		if differ.first.what == stepAnswered {
+			left, right = left.calls, right.calls
+		}
 	}
 	o := &Orders{Sides: [2]Side{
 		{usual.scenarios[0], usual.runs, string(usual.end.Status), stepsOf(def, left, marked)},
 		{f.Small, f.Runs, string(end.Status), stepsOf(def, right, marked)},
 	}}
-	if ok && def != nil {
-		o.Fork = around(def, first.task, second.task)
+	if differ != nil && def != nil {
+		o.Fork = around(def, differ.first.task, differ.second.task)
 	}
 	return o
 }

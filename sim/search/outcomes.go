@@ -238,7 +238,7 @@ func (o *outcomes) follows(id string, usual, g *outcomeGroup) bool {
 	if sim.Parent(id) != "" && !slices.ContainsFunc(usual.facts, func(f *historyFacts) bool { return f.input == g.facts[0].input }) {
 		return true
 	}
-	if _, _, ok := disagreement(usual.facts, g.facts); ok {
+	if disagreement(usual.facts, g.facts) != nil {
 		return false
 	}
 	for other, groups := range o.known {

@@ -39,7 +39,7 @@ func (r *Report) reports(class Class, ref string) bool {
 }
 
 // reportsOnce reports whether a failed expectation is about a call.
-func (r *Report) reportsOnce(call *Repeat) bool {
+func (r *Report) reportsOnce(call sim.Action) bool {
 	return slices.ContainsFunc(r.Findings, func(f *Finding) bool {
 		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, call.Method+" "+call.URL+" ")
 	})

@@ -58,11 +58,10 @@ type verdict struct {
 	order    uint64
 	elapsed  time.Duration
 	failures []failure
-	set      map[string]int // number of timeouts that were set, by task
-	fired    map[string]int // number of timeouts that fired, by task
-	repeated []sim.Action
+	timeouts map[string]timeouts // by task
+	repeated map[string]sim.Action
 	retried  []retried
-	rekeyed  []sim.KeyMisuse
+	rekeyed  map[string]sim.KeyMisuse
 	undo     map[string]wrongUndo // by the try
 	left     map[string]notUndone // by the task
 	turns    map[string]int
@@ -303,7 +302,9 @@ func (s *searchState) reportUnusual(id string) {
 		case i == 0 || s.outcomes.follows(id, all[0], g):
 			continue
 		case id != wholeRun:
-			f.task = s.check.pair(id, all[0], g)
+			if differ := disagreement(all[0].facts, g.facts); differ != nil {
+				f.task = s.check.fork(id, differ)
+			}
 		}
 		g.finding = f.signature()
 		s.fail(*f, g.scenarios[0], g.runs, true)
