@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -53,6 +54,7 @@ type schedulerReader struct {
 
 	file  *SchedulerFile
 	query url.Values // of the address of Redis
+	tuned []string   // places of the keys that are in query
 }
 
 // sets returns a reader of a key that has the meaning of a setting.
@@ -78,9 +80,15 @@ func (r *schedulerReader) place(n *yaml3.Node, key string) string {
 func (r *schedulerReader) milliseconds(key, parameter string) func(*yaml3.Node) {
 	return func(n *yaml3.Node) {
 		if text, ok := r.number(n, key); ok {
-			r.query.Set(parameter, text+"ms")
+			r.tune(n, key, parameter, text+"ms")
 		}
 	}
+}
+
+// tune sets a parameter of the client of Redis.
+func (r *schedulerReader) tune(n *yaml3.Node, key, parameter, text string) {
+	r.query.Set(parameter, text)
+	r.tuned = append(r.tuned, r.place(n, key))
 }
 
 // number reads a non-negative integer.
@@ -178,16 +186,30 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 		"idle_timeout":                       r.milliseconds("redis.idle_timeout", "conn_max_idle_time"),
 		"min_idle_conns": func(n *yaml3.Node) {
 			if text, ok := r.number(n, "redis.min_idle_conns"); ok {
-				r.query.Set("min_idle_conns", text)
+				r.tune(n, "redis.min_idle_conns", "min_idle_conns", text)
 			}
 		},
 		"pool_size": func(n *yaml3.Node) {
 			if text, ok := r.number(n, "redis.pool_size"); ok && text != "0" {
-				r.query.Set("pool_size", text)
+				r.tune(n, "redis.pool_size", "pool_size", text)
 			}
 		},
 	}, nil)
 	one := len(hosts) == 1 && hosts[0] != ""
+	for _, place := range r.tuned {
+		switch {
+		case hostsNode == nil:
+			r.file.Warnings = append(r.file.Warnings, place+" has no effect without redis.hosts")
+		case cluster:
+			r.file.Warnings = append(r.file.Warnings, place+" has no effect: flunq chooses it for a Redis Cluster")
+		}
+	}
+	for _, host := range hosts {
+		if _, port, err := net.SplitHostPort(host); err != nil || port == "" {
+			r.Errorf(hostsNode, "redis.hosts has %q, want host:port", host)
+			return
+		}
+	}
 	switch {
 	case hostsNode == nil:
 	case cluster && len(hosts) > 0 && !slices.Contains(hosts, ""):

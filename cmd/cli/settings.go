@@ -267,7 +267,7 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 		s.Scheduler.PartitionsGiven = s.Scheduler.PartitionsGiven || one.Name == "SCHEDULER_TOTAL_PARTITIONS" && one.From != fromDefault
 	}
 	if len(errs) == 0 {
-		errs = append(s.Scheduler.check(), s.checkBridge())
+		errs = []error{placed(errors.Join(append(s.Scheduler.check(), s.checkBridge())...), sources)}
 	}
 	because := s.settle()
 	for i, one := range s.table() {
@@ -277,6 +277,30 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 		}
 	}
 	return s, sources, Fail(ExitMisuse, errors.Join(errs...))
+}
+
+// placed returns err with the origins of the settings that its lines name, unless their names say it.
+func placed(err error, sources []source) error {
+	if err == nil {
+		return nil
+	}
+	var out []error
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSuffix(line, "\n")
+		var places []string
+		for _, word := range strings.FieldsFunc(line, func(c rune) bool { return c != '_' && (c < 'A' || c > 'Z') }) {
+			for _, one := range sources {
+				if one.Name == word && one.From != fromDefault && one.From != fromEnvironment(word) && !slices.Contains(places, one.From) {
+					places = append(places, one.From)
+				}
+			}
+		}
+		if len(places) > 0 {
+			line += " (" + strings.Join(places, ", ") + ")"
+		}
+		out = append(out, errors.New(line))
+	}
+	return errors.Join(out...)
 }
 
 // callsPerTenant is the default of LIMIT_CALLS as a multiple of EXECUTOR_CONCURRENCY.
