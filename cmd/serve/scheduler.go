@@ -66,7 +66,7 @@ func (s *scheduling) has(part string) bool {
 // open assembles the scheduler and listens. The caller must call close afterwards.
 func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry prometheus.Registerer) error {
 	if s.has(schedulerConsumer) && !s.has(schedulerAPI) && !s.has(schedulerWorker) && s.set.Feed == cli.NoFeed {
-		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none", schedulerConsumer)
+		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none, want kafka", schedulerConsumer)
 	}
 	st := store.New(rdb, store.Options{})
 	client := wire.NewClient(rdb)
