@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	prombridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
@@ -63,6 +64,9 @@ type Exporter struct {
 // collector. An error is a mistake of the user.
 func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	e := &Exporter{opts: opts}
+	// The SDK reports variables that it cannot read, and goes on without them.
+	otel.SetLogger(logr.FromSlogHandler(opts.Log.Handler()))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Log.WarnContext(ctx, "OpenTelemetry variable ignored", "err", err) }))
 	errs := []error{e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)}
 	errs = slices.CompactFunc(errs, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }) // of one variable
 	if err := errors.Join(errs...); err != nil {
@@ -119,7 +123,8 @@ func (o Options) protocol(signal string) (string, error) {
 	}
 	switch variable, endpoint := first("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"); {
 	case endpoint != "":
-		if u, err := url.Parse(endpoint); err != nil || u.Host == "" && u.Scheme != "unix" {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Scheme != "unix" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			return "", fmt.Errorf("%s is %q: want a URL such as http://localhost:4318", variable, endpoint)
 		}
 	case exporter == "":
@@ -148,7 +153,10 @@ func (e *Exporter) about(ctx context.Context) (*resource.Resource, error) {
 			attribute.String("service.instance.id", e.opts.Process),
 		),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	return e.resource, err
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return e.resource, nil
 }
 
 func (e *Exporter) openTraces(ctx context.Context) error {

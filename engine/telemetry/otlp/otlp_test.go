@@ -368,11 +368,34 @@ func TestWrongVariables(t *testing.T) {
 		`OTEL_EXPORTER_OTLP_PROTOCOL is "http/json": want http/protobuf or grpc`: {
 			"OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
 		},
+		`OTEL_EXPORTER_OTLP_ENDPOINT is "ftp://localhost": want a URL such as http://localhost:4318`:        {"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://localhost"},
 		`OTEL_EXPORTER_OTLP_ENDPOINT is "localhost:4318": want a URL such as http://localhost:4318`:         {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
 		`OTEL_EXPORTER_OTLP_LOGS_ENDPOINT is "127.0.0.1:4318/v1": want a URL such as http://localhost:4318`: {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "127.0.0.1:4318/v1"},
 	} {
 		if _, err := otlp.Open(t.Context(), options(variables)); err == nil || err.Error() != want {
 			t.Errorf("%v: %v, want %s", variables, err, want)
+		}
+	}
+}
+
+// Variables that the SDK ignores are reported in the log.
+func TestIgnoredVariables(t *testing.T) {
+	var log bytes.Buffer
+	t.Setenv("OTEL_TRACES_SAMPLER", "most")
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "5s")
+	opts := options(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_LOGS_EXPORTER": "none"})
+	opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	out, err := otlp.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close(t.Context())
+	if err := out.Metrics(t.Context(), prometheus.NewRegistry()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`err="unsupported sampler: most"`, `"environment variable"=OTEL_METRIC_EXPORT_INTERVAL`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not have %s:\n%s", want, log.String())
 		}
 	}
 }
