@@ -169,7 +169,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 // deadLetterAfter parses --after, a position in a listing.
 func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	source, id := sourceOf(r, after)
-	if strings.Trim(id, "0123456789-") != "" {
+	if !entryID(id) {
 		return stream.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter", after)
 	}
 	if id != "" && !strings.Contains(id, "-") {
@@ -177,6 +177,9 @@ func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	}
 	return stream.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }
+
+// entryID reports whether a text may be the id of an entry of a stream, or its first part. It may be empty.
+func entryID(text string) bool { return strings.Trim(text, "0123456789-") == "" }
 
 // newestFirst compares dead letters in the order of a listing.
 func newestFirst(a, b stream.DeadLetter) int {

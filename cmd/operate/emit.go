@@ -22,6 +22,7 @@ type emission struct {
 	typ, source, data, id string
 	attributes            []string
 	input                 inputFlags
+	event                 event.Event // without what the engine sets
 }
 
 // NewEmitCommand returns the command flunq emit.
@@ -52,7 +53,11 @@ cancel --execution ID --key KEY' cancels it. See 'flunq help inputs'.`,
 	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution receives each id of a source once")
 	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
 	e.input.add(c, e.target)
-	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
+	c.PreRunE = func(c *cobra.Command, _ []string) (err error) {
+		e.event, err = e.read(c.Context())
+		return err
+	}
+	c.RunE = e.target.Run(e.run)
 	return c
 }
 
@@ -65,16 +70,8 @@ type emitted struct {
 	Listeners []string `json:"listeners"` // executions that listen for its type
 }
 
-func (e *emission) run(ctx context.Context) error {
-	out, err := e.event(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := e.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (e *emission) run(ctx context.Context, r *cli.Remote, _ []string) (err error) {
+	out := e.event
 	out.Tenant = r.Tenant
 	if out.Time, err = r.Store.NowOf(ctx, r.Tenant); err != nil {
 		return err
@@ -96,8 +93,8 @@ func (e *emission) run(ctx context.Context) error {
 	return cli.PrintValue(e.sh, e.format, text, out.ID, emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.Tenant, Listeners: listeners})
 }
 
-// event builds the event from the flags.
-func (e *emission) event(ctx context.Context) (out event.Event, err error) {
+// read builds the event from the flags.
+func (e *emission) read(ctx context.Context) (out event.Event, err error) {
 	if err := e.input.check(); err != nil {
 		return out, err
 	}

@@ -72,7 +72,8 @@ as a bridge publishes them (flunq help bridge).`,
 	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
 	c.Flags().StringVar(&h.report, "report", "", "also write an HTML report to `FILE`: timeline, graph, data")
 	c.ValidArgsFunction = cli.CompleteExecutions(h.target)
-	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args[0]) }
+	c.PreRunE = func(*cobra.Command, []string) error { return h.check() }
+	c.RunE = h.target.Run(h.run)
 	return c
 }
 
@@ -88,7 +89,8 @@ type historyRow struct {
 	Further map[string]string `json:"attributes,omitempty"`
 }
 
-func (h *historyPrinter) run(ctx context.Context, id string) error {
+// check checks the flags, and that the report can be written.
+func (h *historyPrinter) check() (err error) {
 	switch format := h.format.String(); {
 	case h.after < 0:
 		return cli.Misusef("--after %d: want 0 or more", h.after)
@@ -99,16 +101,12 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	case h.after > 0 && h.report != "":
 		return cli.Misusef("--after and --report exclude each other: a report is complete")
 	}
-	var err error
-	if h.page, err = run.OpenReport(h.sh, h.report); err != nil {
-		return err
-	}
-	r, err := h.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	x, err := cli.FindExecution(ctx, r, id)
+	h.page, err = run.OpenReport(h.sh, h.report)
+	return err
+}
+
+func (h *historyPrinter) run(ctx context.Context, r *cli.Remote, args []string) error {
+	x, err := cli.FindExecution(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -124,7 +122,7 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return h.end(ctx, r, id)
+	return h.end(ctx, r, x.ID)
 }
 
 // readHistory calls take with the history of an execution after a version, in batches, of which the

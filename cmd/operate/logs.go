@@ -75,13 +75,7 @@ duration_ms, request {method, uri, headers, body; or problem: why it is unknown}
 	c.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the attempts until the execution ends")
 	c.Flags().StringVar(&l.secrets, "secrets", "", "read the secrets from `FILE`, for requests that contain them (shown as ***)")
 	c.ValidArgsFunction = cli.CompleteExecutions(l.target)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		task := ""
-		if len(args) > 1 {
-			task = args[1]
-		}
-		return l.run(c.Context(), args[0], task)
-	}
+	c.RunE = l.runWithSecrets(&l.secrets, l.run)
 	return c
 }
 
@@ -102,15 +96,14 @@ type attemptRow struct {
 	Error      *event.Problem   `json:"error,omitempty"`
 }
 
-func (l *attemptLog) run(ctx context.Context, id, task string) error {
-	r, err := l.connectWithSecrets(ctx, l.secrets)
+func (l *attemptLog) run(ctx context.Context, r *cli.Remote, args []string) error {
+	x, err := cli.FindExecution(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	x, err := cli.FindExecution(ctx, r, id)
-	if err != nil {
-		return err
+	task := ""
+	if len(args) > 1 {
+		task = args[1]
 	}
 	document, err := cli.DocumentOf(ctx, r, x)
 	if err != nil {

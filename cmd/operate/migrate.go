@@ -19,10 +19,11 @@ import (
 type migration struct {
 	command
 
-	selection                 *selection
-	as                        *operator
-	to, from, secrets, reason string
-	dry                       bool
+	selection             *selection
+	as                    *operator
+	name, to              string // the workflow, if it is given, and the version
+	from, secrets, reason string
+	dry                   bool
 }
 
 // NewMigrateCommand returns the command flunq migrate.
@@ -59,19 +60,20 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.as = operatorFlag(c, sh)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, m.selection.allowed...)
-	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
+	c.PreRunE = func(_ *cobra.Command, ids []string) error { return m.check(ids) }
+	c.RunE = m.runWithSecrets(&m.secrets, m.run)
 	return c
 }
 
-func (m *migration) run(ctx context.Context, ids []string) error {
-	name, to, named := strings.Cut(m.to, ":")
-	if !named {
-		name, to = "", m.to
+// check returns an error if the flags are invalid.
+func (m *migration) check(ids []string) error {
+	if name, version, named := strings.Cut(m.to, ":"); named {
+		m.name, m.to = name, version
 	}
 	switch {
-	case to == "":
+	case m.to == "":
 		return cli.Misusef("migrate: want --to VERSION or --to NAME:VERSION")
-	case len(ids) == 0 && name == "" && m.selection.workflow == "":
+	case len(ids) == 0 && m.name == "" && m.selection.workflow == "":
 		return cli.Misusef("migrate: want the ids of executions, or --workflow NAME")
 	case len(ids) > 0 && m.selection.given():
 		return cli.Misusef("migrate: name executions or select them with flags, not both")
@@ -85,26 +87,24 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 		}
 		m.selection.workflow, m.from = workflow, from
 	}
-	r, err := m.connectWithSecrets(ctx, m.secrets)
+	m.name = cmp.Or(m.selection.workflow, m.name)
+	return nil
+}
+
+func (m *migration) run(ctx context.Context, r *cli.Remote, ids []string) error {
+	found, err := m.find(ctx, r, ids)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	found, err := m.find(ctx, r, ids, cmp.Or(m.selection.workflow, name), to)
-	if err != nil {
-		return err
-	}
-	by := actions.Migrator{
-		Store: r.Store, By: m.as.by(), Reason: m.reason, Dry: m.dry, From: m.from,
-		Definitions: r.Definitions,
-	}
-	return m.each(ctx, found, by, to)
+	by := actions.Migrator{Store: r.Store, Definitions: r.Definitions, By: m.as.by(), Reason: m.reason, From: m.from, Dry: m.dry}
+	return m.each(ctx, found, by)
 }
 
 // find reads the executions and checks that the version is registered.
-func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workflow, version string) (found []store.Execution, err error) {
+func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string) (found []store.Execution, err error) {
+	workflow := m.name
 	if workflow != "" {
-		w, err := findWorkflow(ctx, r, workflow+":"+version)
+		w, err := findWorkflow(ctx, r, workflow+":"+m.to)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workf
 	if err != nil {
 		return nil, err
 	}
-	return found, checkVersion(ctx, r, found, version)
+	return found, checkVersion(ctx, r, found, m.to)
 }
 
 // checkVersion returns an error if the workflow of an execution has no such version.
@@ -142,7 +142,7 @@ func checkVersion(ctx context.Context, r *cli.Remote, all []store.Execution, ver
 }
 
 // each migrates the executions one by one and prints each result.
-func (m *migration) each(ctx context.Context, found []store.Execution, by actions.Migrator, version string) error {
+func (m *migration) each(ctx context.Context, found []store.Execution, by actions.Migrator) error {
 	out := cli.Stream[actions.Migration]{Sh: m.sh, Format: m.format, Text: m.text, ID: func(row actions.Migration) string {
 		if row.Result == actions.Migrated || row.Result == actions.MayBe {
 			return row.ID
@@ -152,7 +152,7 @@ func (m *migration) each(ctx context.Context, found []store.Execution, by action
 	count := map[string]int{}
 	var failure error
 	for _, x := range found {
-		row, err := by.Migrate(ctx, x, version)
+		row, err := by.Migrate(ctx, x, m.to)
 		if err != nil {
 			failure = err
 			break

@@ -78,7 +78,7 @@ resets no execution twice.`,
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	c.PreRunE = func(_ *cobra.Command, ids []string) error { return m.check(ids) }
-	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
+	c.RunE = m.runWithSecrets(&m.secrets, m.run)
 	return c
 }
 
@@ -115,12 +115,7 @@ type resetRow struct {
 
 // run resets all named executions, or none if one of them has not begun the task; or all selected
 // ones that have.
-func (m *resetCommand) run(ctx context.Context, ids []string) error {
-	r, err := m.connectWithSecrets(ctx, m.secrets)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (m *resetCommand) run(ctx context.Context, r *cli.Remote, ids []string) error {
 	found, err := m.find(ctx, r, ids, func(x store.Execution) error {
 		if x.Version == 0 || x.Definition == "" {
 			return fmt.Errorf("execution %s has not begun: there is nothing to reset", x.ID)
