@@ -185,8 +185,8 @@ func (chk *checker) begins(t *sim.Trial, id string) bool {
 }
 
 // runsIn returns how many tasks of a history run a child workflow.
-func runsIn(history []event.Event) (n int) {
-	for _, e := range history {
+func runsIn(past []event.Event) (n int) {
+	for _, e := range past {
 		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
 			n++
 		}
