@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -23,48 +22,34 @@ type checker struct {
 
 	outcomes *outcomes
 	effects  *usualEffects
-	reads    bool        // the document reads the clock
-	inOrder  bool        // see inOrder
-	handling []*dsl.Task // see handling
+	reads    bool // the document reads the clock
+	inOrder  bool // see inOrder
 }
 
 func newChecker(s *Search, o *outcomes, u *usualEffects) *checker {
-	def := s.Config.Definition
-	return &checker{Search: s, outcomes: o, effects: u, reads: readsClock(def), inOrder: inOrder(s.Config), handling: handling(def)}
+	return &checker{Search: s, outcomes: o, effects: u, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config)}
 }
 
-// evaluate checks the invariants and the user's expectations, and extracts what the report
-// needs.
-func (chk *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
-	v := &verdict{scenario: sc.explicit(t.Injected), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
-	for _, s := range t.Injected {
-		v.injected = append(v.injected, s.Kind)
-	}
+// violations returns the violated invariants and expectations of a run.
+func (chk *checker) violations(t *sim.Trial, sc Scenario) []failure {
+	var out []failure
 	for _, b := range t.Broken {
-		v.failures = append(v.failures, failure{Class: Engine, Violation: b})
+		out = append(out, failure{Class: Engine, Violation: b})
 	}
 	if sc.Companion != "" || sc.intervened() { // expectations apply to the document alone
-		return v
+		return out
 	}
 	for _, check := range chk.Checks {
 		for _, b := range check(t) {
-			v.failures = append(v.failures, failure{Class: Expectation, Violation: b})
+			out = append(out, failure{Class: Expectation, Violation: b})
 		}
 	}
-	v.timeouts, v.repeated, v.retried, v.turns = timeoutsIn(t.Ends), repeatedIn(t), retriesIn(t), turnsIn(t.Ends)
-	v.rekeyed, v.undo, v.left = rekeyedIn(t), wrongUndosIn(t, chk.handling), leftIn(t)
-	return v
-}
-
-// shorten returns the first eight bytes of a hex-encoded hash, which suffice for counting.
-func shorten(order string) uint64 {
-	n, _ := strconv.ParseUint(order[:16], 16, 64) // it is hex-encoded
-	return n
+	return out
 }
 
 // failuresOf returns all failures of a run.
 func (chk *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
-	found := chk.evaluate(t, sc).failures
+	found := chk.violations(t, sc)
 	if sc.Companion == "" {
 		found = append(found, chk.anomalies(t, sc)...)
 	}

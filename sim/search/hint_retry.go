@@ -83,9 +83,9 @@ func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]st
 	return repeatable, after
 }
 
-func (h *hints) countRetries(v *verdict) {
+func (h *hints) countRetries(shown []retried, faultFree bool) {
 	seen := map[string]bool{}
-	for _, got := range v.retried {
+	for _, got := range shown {
 		r := h.retried[got.Task]
 		if r == nil {
 			r = &retried{Task: got.Task, Method: got.Method, URL: got.URL}
@@ -97,7 +97,7 @@ func (h *hints) countRetries(v *verdict) {
 		}
 		seen[got.Task] = true
 		r.runs++
-		if len(v.injected) == 0 {
+		if faultFree {
 			r.plain++
 		}
 	}

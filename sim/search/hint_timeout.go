@@ -50,12 +50,6 @@ func timeoutOf(e event.Event) (ref string, ok bool) {
 	return event.ParseRun(t.TaskID).Ref, true
 }
 
-func (h *hints) countTimeouts(v *verdict) {
-	for ref, n := range v.timeouts {
-		h.timeouts[ref] = timeouts{h.timeouts[ref].set + n.set, h.timeouts[ref].fired + n.fired}
-	}
-}
-
 // timeoutHint reports a timeout that fires only if processes are delayed, or never.
 func (h *hints) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	limit, ok := invariant.LiteralDuration(t.Timeout)

@@ -24,10 +24,12 @@ type Hint struct {
 type hints struct {
 	*Search
 
-	report       *Report // the findings, which hints do not repeat
-	timeouts     map[string]timeouts
-	repeated     map[string]*seen[sim.Action] // calls that flunq repeated, by task and method
-	retried      map[string]*retried
+	report   *Report     // the findings, which hints do not repeat
+	handling []*dsl.Task // see handling
+
+	timeouts     map[string]timeouts             // by task
+	repeated     map[string]*seen[sim.Action]    // calls that flunq repeated, by task and method
+	retried      map[string]*retried             // calls that the workflow repeated, by task
 	rekeyed      map[string]*seen[sim.KeyMisuse] // calls with wrong idempotency keys, by task
 	undo         map[string]*seen[wrongUndo]     // tries that do not undo their calls, or in the wrong order
 	left         map[string]*seen[notUndone]     // calls that faulted executions did not undo, by task
@@ -38,23 +40,41 @@ type hints struct {
 
 func newHints(s *Search, report *Report) *hints {
 	return &hints{
-		Search: s, report: report, timeouts: map[string]timeouts{}, repeated: map[string]*seen[sim.Action]{},
+		Search: s, report: report, handling: handling(s.Config.Definition), timeouts: map[string]timeouts{}, repeated: map[string]*seen[sim.Action]{},
 		retried: map[string]*retried{}, rekeyed: map[string]*seen[sim.KeyMisuse]{}, undo: map[string]*seen[wrongUndo]{},
 		left: map[string]*seen[notUndone]{}, receivers: map[string]int{}, turns: map[string]int{},
 	}
 }
 
+// observations are what one run shows, see hints.
+type observations struct {
+	timeouts map[string]timeouts
+	repeated map[string]sim.Action
+	retried  []retried
+	rekeyed  map[string]sim.KeyMisuse
+	undo     map[string]wrongUndo
+	left     map[string]notUndone
+	turns    map[string]int
+}
+
+// observe returns what a run shows. It may be called concurrently.
+func (h *hints) observe(t *sim.Trial) observations {
+	return observations{timeoutsIn(t.Ends), repeatedIn(t), retriesIn(t), rekeyedIn(t), wrongUndosIn(t, h.handling), leftIn(t), turnsIn(t.Ends)}
+}
+
 // add counts what a run shows.
-func (h *hints) add(v *verdict) {
-	h.countTimeouts(v)
-	h.countRetries(v)
-	count(h.repeated, v.repeated)
-	count(h.rekeyed, v.rekeyed)
-	count(h.undo, v.undo)
-	count(h.left, v.left)
-	for ref, n := range v.turns {
+func (h *hints) add(o observations, faultFree bool) {
+	for ref, n := range o.timeouts {
+		h.timeouts[ref] = timeouts{h.timeouts[ref].set + n.set, h.timeouts[ref].fired + n.fired}
+	}
+	for ref, n := range o.turns {
 		h.turns[ref] = max(h.turns[ref], n)
 	}
+	h.countRetries(o.retried, faultFree)
+	count(h.repeated, o.repeated)
+	count(h.rekeyed, o.rekeyed)
+	count(h.undo, o.undo)
+	count(h.left, o.left)
 }
 
 // seen is what the first of some runs has shown, and how many runs showed something similar.

@@ -102,10 +102,10 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	if err == nil && len(s.Kinds) > 0 {
 		state.report.PossibleSingles = state.plan.singleCount()
 		state.report.SinglesOf = min(state.report.PossibleSingles, s.Singles)
-		err = state.each(ctx, PhaseSingles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
+		err = state.each(ctx, PhaseSingles, &state.report.Singles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
 	}
 	if err == nil {
-		err = state.each(ctx, PhaseSeeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
+		err = state.each(ctx, PhaseSeeds, &state.report.Seeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
 	}
 	return state.finish(ctx, err)
 }
@@ -117,7 +117,7 @@ func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	state.report.SeedsOf = 1
 	err := state.plain(ctx)
 	if err == nil {
-		err = state.each(ctx, PhaseSeeds, 1, slices.Values([]Scenario{sc}))
+		err = state.each(ctx, PhaseSeeds, &state.report.Seeds, 1, slices.Values([]Scenario{sc}))
 	}
 	return state.finish(ctx, err)
 }

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,10 +34,9 @@ type searchState struct {
 	check    *checker
 	hints    *hints
 
-	found         map[string]*Finding // by signature
-	orders        map[uint64]struct{}
-	trace         hash.Hash // hash of the orders of all runs
-	seeds, faults int
+	found  map[string]*Finding // by signature
+	orders map[uint64]struct{}
+	trace  hash.Hash // hash of the orders of all runs
 }
 
 func newSearchState(search *Search) *searchState {
@@ -54,17 +54,10 @@ func newSearchState(search *Search) *searchState {
 // of them.
 type verdict struct {
 	scenario Scenario // with explicit faults instead of random ones
-	injected []sim.FaultKind
-	order    uint64
+	order    uint64   // hash of the events in their order
 	elapsed  time.Duration
 	failures []failure
-	timeouts map[string]timeouts // by task
-	repeated map[string]sim.Action
-	retried  []retried
-	rekeyed  map[string]sim.KeyMisuse
-	undo     map[string]wrongUndo // by the try
-	left     map[string]notUndone // by the task
-	turns    map[string]int
+	seen     observations // of a run of the document without interventions
 	unmocked []mock.Exchange
 	known    []string // signatures of the findings of runs without faults that this run confirms
 
@@ -72,7 +65,7 @@ type verdict struct {
 }
 
 // faultFree reports whether there were no faults and no operator actions.
-func (v *verdict) faultFree() bool { return len(v.injected) == 0 && !v.scenario.intervened() }
+func (v *verdict) faultFree() bool { return len(v.scenario.Faults) == 0 && !v.scenario.intervened() }
 
 // ErrUnmocked is wrapped by the error about calls that no mock answers in a run without
 // faults. Their consequences would say nothing about the workflow.
@@ -151,8 +144,7 @@ func (s *searchState) first(ctx context.Context) (*sim.Trial, error) {
 // shift is not a multiple of any common unit.
 const shift = 37*24*time.Hour + 5*time.Hour + 7*time.Minute + 11*time.Second + 13*time.Millisecond
 
-func sum(counts map[string]uint64) uint64 {
-	total := uint64(0)
+func sum[K comparable, N int | uint64](counts map[K]N) (total N) {
 	for _, n := range counts {
 		total += n
 	}
@@ -174,13 +166,19 @@ func (s *searchState) firstMissed(ctx context.Context) error {
 	return nil
 }
 
-// evaluate runs a scenario and checks its trial.
+// evaluate runs a scenario, checks the invariants and the user's expectations, and collects what
+// the hints need.
 func (s *searchState) evaluate(ctx context.Context, sc Scenario) (*verdict, error) {
 	t, err := s.try(ctx, sc, nil)
 	if err != nil {
 		return nil, err
 	}
-	return s.check.evaluate(t, sc), nil
+	order, _ := strconv.ParseUint(t.Order[:16], 16, 64) // the first half of a hex-encoded hash suffices for counting
+	v := &verdict{scenario: sc.explicit(t.Injected), order: order, elapsed: t.Lasted(), failures: s.check.violations(t, sc), trial: t}
+	if sc.Companion == "" && !sc.intervened() {
+		v.seen = s.hints.observe(t)
+	}
+	return v, nil
 }
 
 // plainSeeds runs seeds s.First+from up to but excluding s.First+to without faults.
@@ -311,8 +309,8 @@ func (s *searchState) reportUnusual(id string) {
 	}
 }
 
-// each runs scenarios and evaluates the results, unless the search is over.
-func (s *searchState) each(ctx context.Context, phase string, of int, scenarios iter.Seq[Scenario]) error {
+// each runs the scenarios of a phase, and counts them in runs, unless the search is over.
+func (s *searchState) each(ctx context.Context, phase string, runs *int, of int, scenarios iter.Seq[Scenario]) error {
 	if s.over(ctx) {
 		return nil
 	}
@@ -333,22 +331,12 @@ func (s *searchState) each(ctx context.Context, phase string, of int, scenarios 
 		v.trial = nil
 		return v, nil
 	}
-	runs := 0
 	return explore.InOrder(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
-		if v.scenario.Companion != "" {
-			s.note(v)
-			return !s.over(ctx)
-		}
-		runs++
-		if phase == PhaseSingles {
-			s.report.Singles++
-		} else {
-			s.report.Seeds++
-			s.report.Last = v.scenario.Seed
-			s.seeds++
-		}
 		s.note(v)
-		s.show(phase, runs, of)
+		if v.scenario.Companion == "" {
+			*runs++
+			s.show(phase, *runs, of)
+		}
 		return !s.over(ctx)
 	})
 }
@@ -376,10 +364,9 @@ func (s *searchState) note(v *verdict) {
 		s.noteFailures(v)
 		return
 	}
-	for _, kind := range v.injected {
-		s.report.Faults[kind]++
+	for _, f := range v.scenario.Faults {
+		s.report.Faults[f.Kind]++
 	}
-	s.faults += len(v.injected)
 	if v.faultFree() {
 		s.report.FaultFree++
 	}
@@ -399,7 +386,7 @@ func (s *searchState) note(v *verdict) {
 		slices.Sort(s.report.Unmocked)
 		s.report.Unmocked = slices.Compact(s.report.Unmocked)
 	}
-	s.hints.add(v)
+	s.hints.add(v.seen, v.faultFree())
 }
 
 // noteFailures adds the failures of a run to the report, one per signature.
@@ -429,7 +416,7 @@ func (s *searchState) fail(f failure, sc Scenario, runs int, faultFree bool) {
 
 func (s *searchState) show(phase string, runs, of int) {
 	if s.Progress != nil {
-		s.Progress(Progress{phase, runs, of, s.seeds, s.faults, len(s.orders), len(s.found)})
+		s.Progress(Progress{phase, runs, of, s.report.Seeds, sum(s.report.Faults), len(s.orders), len(s.found)})
 	}
 }
 
