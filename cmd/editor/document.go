@@ -101,7 +101,7 @@ const (
 const here = "\x01here\x01"
 
 var (
-	typed   = regexp.MustCompile(`(?:https?:)?[\w./-]*$`)
+	typed   = regexp.MustCompile(`(?:https?:)?[\p{L}\p{M}\p{N}\p{So}_./-]*$`)
 	typedJQ = regexp.MustCompile(`[\w$@]*$`)
 )
 

@@ -47,6 +47,17 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// A completion replaces the word that is being typed, in any alphabet.
+func TestAcceptedCompletion(t *testing.T) {
+	t.Parallel()
+	const functions = head + "use: {functions: {prüfen: {call: http}}}\ndo:\n- größe: {set: {x: '😀'}, then: end}\n- a: {"
+	for before, after := range map[string]string{"call: pr|}": "call: prüfen}", "call: prü|}": "call: prüfen}", "wait: P1D, then: größ|": "wait: P1D, then: größe"} {
+		if got := editor.Accept("workflow", functions+before); got != functions+after {
+			t.Errorf("%s gives\n%s", before, got)
+		}
+	}
+}
+
 // Requests are answered wherever a document ends and wherever the cursor is.
 func TestUnfinishedDocuments(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,18 @@ func Complete(kind, text string) []string {
 	return labels
 }
 
+// Accept returns a source with the first completion at its last | accepted.
+func Accept(kind, text string) string {
+	at := strings.LastIndex(text, "|")
+	d := newDocument(kind, text[:at]+text[at+1:])
+	before := strings.Split(text[:at], "\n")
+	line := len(before) - 1
+	edit := d.complete(d.position(spot{line, len(before[line])}))[0].TextEdit
+	from, to := d.spot(edit.Range.Start), d.spot(edit.Range.End)
+	d.lines[line] = d.lines[line][:from.byte] + edit.NewText + d.lines[line][to.byte:]
+	return strings.Join(d.lines, "\n")
+}
+
 // Ask sends every kind of request for the end of a line.
 func Ask(kind, text string, line int) {
 	d := newDocument(kind, text)

@@ -336,7 +336,12 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		o.Of.Due = o.Counts.Timers
 	}
 	if empty(o.Counts) && len(others) > 0 {
-		note("tenant %s has no data here, unlike %s: use --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
+		const named = 5
+		some := strings.Join(others[:min(len(others), named)], ", ")
+		if len(others) > named {
+			some += fmt.Sprintf(" and %d others", len(others)-named)
+		}
+		note("tenant %s has no data here, unlike %s: use --tenant", l.opts.Tenant, some)
 	}
 	var missing []string
 	bridged := false
