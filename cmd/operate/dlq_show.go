@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
@@ -100,6 +101,8 @@ func advice(l stream.DeadLetter, status, ref string) string {
 		return "the execution has faulted, so a replay has no effect: flunq retry " + l.Event.Execution
 	case examine.Ended(status):
 		return "the execution has ended (" + status + "), so a replay has no effect"
+	case strings.HasPrefix(l.Service, store.BridgePrefix) && l.Event.Ext[cloudevents.OriginAttribute] != "":
+		return "a replay starts no workflow (flunq start does), but hands the event to executions that listen for it: flunq dlq replay " + ref
 	case l.Event.Execution != "" && status == "":
 		return "its execution is unknown here; to try again: flunq dlq replay " + ref
 	default:
