@@ -270,7 +270,7 @@ func (tl *timeline) end(r *sim.Result, took time.Duration) {
 	if r.Status != decide.Completed {
 		style = cli.Red
 	}
-	if r.Stop != "" {
+	if r.Stop != "" && !r.Status.Ended() {
 		status = "stopped while " + status
 	}
 	lasted := history.Duration(r.Elapsed) + " of virtual time in " + history.Duration(took)
