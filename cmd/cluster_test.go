@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -149,6 +150,46 @@ func TestOtherMasters(t *testing.T) {
 		if got := <-code; got != 0 {
 			t.Errorf("exit code %d", got)
 		}
+	}
+}
+
+// If the master with the list of tenants is down, the tenants of the other masters are found by their
+// streams: a process starts and serves them, new executions of theirs complete, and listings list them.
+func TestMasterOfTenantsDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	url, down := cluster.URL(), cluster.MasterOf(t, "flunq:tenants")
+	tenant := ""
+	for n := 0; tenant == ""; n++ {
+		if name := fmt.Sprint("t-", n); cluster.MasterOf(t, "tenant:{"+name+"}:events") != down {
+			tenant = name
+		}
+	}
+	document := filepath.Join(t.TempDir(), "set.yaml")
+	if err := os.WriteFile(document, []byte("document: {dsl: '1.0.0', namespace: test, name: set, version: '1.0.0'}\ndo: [{done: {set: {done: true}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := flunq(t, nil, "start", document, "--tenant", tenant, "--redis-url", url); code != 0 {
+		t.Fatal(stderr)
+	}
+	down.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, lines, stopped := serving(ctx, t, "--redis-url", url)
+	go drain(lines)
+	if stdout, stderr, code := flunq(t, nil, "start", document, "--wait", "--timeout", "30s", "--tenant", tenant, "--redis-url", url); code != 0 || !strings.Contains(stdout, `"done": true`) {
+		t.Errorf("start: code %d: %s%s", code, stdout, stderr)
+	}
+	stdout, stderr, code := flunq(t, nil, "ps", "-A", "--status", "completed", "-o", "json", "--redis-url", url)
+	if code != 6 || strings.Count(stdout, `"tenant": "`+tenant) != 2 || !strings.Contains(stderr, "flunq: the executions of tenants on other masters are missing: ") {
+		t.Errorf("ps: code %d: %s%s", code, stdout, stderr)
+	}
+	if _, stderr, code := flunq(t, nil, "timers", "ls", "-A", "--redis-url", url); code != 6 || !strings.Contains(stderr, "flunq: the timers of tenants on other masters are missing: ") {
+		t.Errorf("timers ls: code %d: %s", code, stderr)
+	}
+	cancel()
+	if code := <-stopped; code != 0 {
+		t.Errorf("serve: exit code %d", code)
 	}
 }
 

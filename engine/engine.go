@@ -387,7 +387,8 @@ func (e *Engine) groups() []string {
 // Prepare creates the consumer groups of the services.
 func (e *Engine) Prepare(ctx context.Context) error {
 	for _, tenant := range e.tenantSet.Names() {
-		if err := stream.New(e.Store).Groups(ctx, tenant, e.groups()...); err != nil {
+		err := stream.New(e.Store).Groups(ctx, tenant, e.groups()...)
+		if err != nil && !(e.Store.Clustered() && store.Temporary(err)) { // another master may serve other tenants
 			return err
 		}
 	}

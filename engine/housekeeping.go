@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -107,14 +108,15 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 }
 
 // find adds registered tenants and, every few minutes, those that are not registered but have a
-// stream in Redis.
+// stream in Redis. On a cluster these can be read while the master with the registered ones is down.
 func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	names, err := h.registered(ctx, now)
-	if err == nil && now.Sub(h.sought) >= seekEvery {
-		h.sought = now
-		var more []string
-		more, err = h.store.FindTenants(ctx)
-		names = append(names, more...)
+	if now.Sub(h.sought) >= seekEvery && (err == nil || h.store.Clustered()) {
+		found, wrong := h.store.FindTenants(ctx)
+		names, err = append(names, found...), cmp.Or(err, wrong)
+		if wrong == nil || len(found) > 0 {
+			h.sought = now
+		}
 	}
 	for _, tenant := range h.tenantSet.Add(names...) {
 		err = errors.Join(err, stream.New(h.store).Groups(ctx, tenant, h.groups...))

@@ -116,11 +116,7 @@ func (l *executionListing) tenants(ctx context.Context, r *cli.Remote) ([]string
 	if !l.allTenants {
 		return []string{r.Tenant}, nil
 	}
-	all, err := r.Store.Tenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return store.Reachable(ctx, r.Store, all, "executions")
+	return store.Reachable(ctx, r.Store, "executions")
 }
 
 // read reads one page of executions of one tenant or of all.

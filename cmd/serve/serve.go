@@ -269,13 +269,16 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 	return r, nil
 }
 
-// reach returns an error unless Redis says which tenants there are or, if only one is served, its master
-// answers.
-func (s *server) reach(ctx context.Context, r *cli.Remote) (err error) {
-	if s.allTenants(r) {
-		_, err = r.Store.TenantCount(ctx)
-	} else {
-		_, err = r.Store.NowOf(ctx, r.Tenant)
+// reach returns an error unless Redis says which tenants there are, on a cluster at least some of them,
+// or, if only one is served, its master answers.
+func (s *server) reach(ctx context.Context, r *cli.Remote) error {
+	if !s.allTenants(r) {
+		_, err := r.Store.NowOf(ctx, r.Tenant)
+		return err
+	}
+	some, err := store.Reachable(ctx, r.Store, "streams")
+	if len(some) > 0 {
+		return nil
 	}
 	return err
 }

@@ -147,11 +147,19 @@ func (s *Store) AddressOf(ctx context.Context, tenant string) (string, error) {
 	return address, Failed("ask where tenant "+tenant+" is", err)
 }
 
-// Reachable returns those of some tenants whose master answers, and an error about the others that says
-// what of theirs is missing; nil if there are none. On a single Redis it returns all.
-func Reachable(ctx context.Context, s *Store, tenants []string, what string) (reachable []string, err error) {
+// Reachable returns the registered tenants, on a cluster those whose master answers, and an error about
+// the others that says what of theirs is missing; nil if there are none. If the master with the list of
+// tenants does not answer, it returns those that have a stream on another one.
+func Reachable(ctx context.Context, s *Store, what string) (reachable []string, err error) {
+	tenants, err := s.Tenants(ctx)
 	if !s.Clustered() {
-		return tenants, nil
+		return tenants, err
+	}
+	if err != nil {
+		if found, _ := s.FindTenants(ctx); len(found) > 0 {
+			return found, fmt.Errorf("the %s of tenants on other masters are missing: %w", what, err)
+		}
+		return nil, err
 	}
 	var mu sync.Mutex
 	var running sync.WaitGroup

@@ -53,11 +53,12 @@ func (s *Store) AddTenant(ctx context.Context, tenant string) error {
 	if keyOf.known.Load() {
 		return nil
 	}
-	if err := s.rdb.SAdd(ctx, s.keys.Tenants(), tenant).Err(); err != nil {
-		return Failed("make a tenant known", err)
+	err := s.rdb.SAdd(ctx, s.keys.Tenants(), tenant).Err()
+	if err != nil && s.Clustered() && s.rdb.Exists(ctx, keyOf.Stream).Val() > 0 {
+		return nil // it was registered before; only the master with the list of tenants is unavailable
 	}
-	keyOf.known.Store(true)
-	return nil
+	keyOf.known.Store(err == nil)
+	return Failed("register the tenant", err)
 }
 
 // RemoveTenant removes all keys of a tenant except its timers. Remove these first, since a timer that

@@ -135,17 +135,12 @@ func (ts Timers) listFrom(ctx context.Context, f Filter, from *position, limit i
 
 // listAll merges the timers of all registered tenants of a cluster.
 func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int) (all []Pending, next string, err error) {
-	tenants, err := ts.store.Tenants(ctx)
-	if err != nil {
-		return nil, "", err
-	}
 	begin, err := ts.start(ctx, "", after)
 	if err != nil {
 		return nil, "", err
 	}
-	tenants, missing := store.Reachable(ctx, ts.store, tenants, "timers")
+	tenants, err := store.Reachable(ctx, ts.store, "timers")
 	limit = max(limit, 1)
-	err = missing
 	for _, tenant := range tenants {
 		from := *begin
 		f.Tenant = tenant
