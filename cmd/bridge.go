@@ -48,7 +48,8 @@ External executors
   document; vars has variables that its expressions use), and answer with
   io.flunq.task.completed, with the same executionid and taskid and the data
   {"task_id", "task_name", "success": true, "output"} or "success": false
-  and an "error", on a topic that is read and trusted, such as results with
+  and an "error": {"type": URI, "status", "title", "detail"} as in RFC 7807,
+  on a topic that is read and trusted, such as results with
   KAFKA_LISTEN='flunq.{tenant}.in,results' KAFKA_TRUSTED=results. From all
   other topics such events become dead letters, since their senders could
   forge results. Tasks that only compute never leave the workers.

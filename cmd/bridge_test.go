@@ -31,14 +31,14 @@ type bridged struct {
 	stop func() // ends the bridge
 }
 
-// bridge runs flunq serve --only bridge.
-func bridge(t *testing.T, env map[string]string) *bridged {
+// bridge runs flunq serve with a bridge.
+func bridge(t *testing.T, only string, env map[string]string) *bridged {
 	t.Helper()
 	env["REDIS_URL"], env["HOME"], env["HTTP_ADDRESS"] = "redis://"+redistest.Serve(t).Addr(), t.TempDir(), freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if out, errs, code := flunqWith(ctx, env, "serve", "--only", "bridge"); code != 0 {
+		if out, errs, code := flunqWith(ctx, env, "serve", "--only", only); code != 0 {
 			t.Errorf("serve: %d\n%s%s", code, out, errs)
 		}
 	})
@@ -111,7 +111,7 @@ func TestBridgeToKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	b := bridge(t, map[string]string{
+	b := bridge(t, "worker,timer,bridge", map[string]string{
 		"EVENT_STREAM_TYPE": "kafka", "KAFKA_BROKERS": cluster.ListenAddrs()[0], "KAFKA_TLS": "true", "KAFKA_TLS_CA": ca,
 		"KAFKA_SASL": "scram-sha-256", "KAFKA_USERNAME": "anna", "KAFKA_PASSWORD_FILE": password,
 		"KAFKA_CREATE_TOPICS": "true", "KAFKA_REPLICATION": "1", "KAFKA_MODE": "structured",
@@ -154,7 +154,7 @@ func TestBridgeToKafka(t *testing.T) {
 			return ""
 		})
 	}
-	b.says("doctor", "bridge for all tenants", "0 entries behind", "1 broker; 0 records not yet taken in (KAFKA_LISTEN)")
+	b.says("doctor", "bridge for all tenants", "worker and timer run for tenant default; other programs perform its tasks", "0 entries behind", "1 broker; 0 records not yet taken in (KAFKA_LISTEN)")
 	b.env["KAFKA_PASSWORD_FILE"] = written(t, "other", "wrong")
 	b.says("doctor", "bad      kafka", "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL")
 	b.env["KAFKA_SASL"] = "kerberos"
@@ -192,7 +192,7 @@ func TestBridgeToNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Wait() }()
-	b := bridge(t, map[string]string{
+	b := bridge(t, "bridge", map[string]string{
 		"EVENT_STREAM_TYPE": "nats", "NATS_URL": "nats://anna:s3cret@" + address, "NATS_CREATE_STREAM": "true", "NATS_TRUSTED": "flunq.{tenant}.in.>",
 	})
 	conn, err := nats.Connect(address, nats.RetryOnFailedConnect(true))

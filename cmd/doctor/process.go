@@ -28,10 +28,21 @@ func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
 	}
 	d.processes, d.at = all, now
 	d.listProcesses()
+	outside := 0
 	for _, s := range streams {
 		d.served(s)
+		if len(d.groupsOf("executor", s.Tenant)) == 0 && d.performedOutside(s) {
+			outside++
+		}
 	}
-	d.sumUpStreams("services", "worker, executor and timer run for "+d.tenantsText())
+	text := "worker, executor and timer run for " + d.tenantsText()
+	switch {
+	case outside == 1 && len(d.tenants) == 1:
+		text = "worker and timer run for " + d.tenantsText() + "; other programs perform its tasks"
+	case outside > 0:
+		text = fmt.Sprintf("worker and timer run for %s; other programs perform the tasks of %d", d.tenantsText(), outside)
+	}
+	d.sumUpStreams("services", text)
 }
 
 // tenantsText describes the checked tenants.

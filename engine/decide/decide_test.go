@@ -194,3 +194,17 @@ func lineByLine(history []event.Event) []byte {
 	}
 	return out.Bytes()
 }
+
+// What other programs wrote wrong is described in the words of JSON.
+func TestWrongData(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		`{"error": "no"}`: "error is string, want object", `[]`: "it is array, want object", `{"success": 1}`: "success is number, want bool",
+		`{"error": {"status": "500"}}`: "error.status is string, want number",
+	} {
+		err := decide.DecodeData(event.Event{ID: "7", Type: event.TaskCompleted, Data: []byte(data)}, &event.Completed{})
+		if want = "data of event 7 (io.flunq.task.completed): " + want; err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", data, err, want)
+		}
+	}
+}
