@@ -99,7 +99,7 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) e
 	if err := l.print(ctx, r, found, now); err != nil {
 		return err
 	}
-	if err := l.selection.hint(ctx, l.sh, r, len(found)); err != nil {
+	if err := l.selection.condition.hint(ctx, l.sh, r, len(found)); err != nil {
 		return err
 	}
 	if unknown != "" && len(found) == 0 {
