@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -190,17 +189,4 @@ func Complete(t *Target, ids func(context.Context, *Remote) ([]string, error)) c
 		})
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-// KnownStatuses checks the statuses given to a flag.
-func KnownStatuses(flag string, words []string) ([]string, error) {
-	var out []string
-	for _, word := range words {
-		word = strings.TrimSpace(word)
-		if !slices.Contains(actions.Statuses(), word) {
-			return nil, Misusef("--%s %q: want %s%s", flag, word, OneOf(actions.Statuses()), DidYouMean(word, actions.Statuses(), ""))
-		}
-		out = append(out, word)
-	}
-	return out, nil
 }

@@ -28,8 +28,8 @@ type SchedulerFile struct {
 // schedulerFileLimit is the maximum size of the file, in bytes.
 const schedulerFileLimit = 1 << 20
 
-// ReadSchedulerFile reads the file. The error lists all mistakes with their positions.
-func ReadSchedulerFile(path string) (*SchedulerFile, error) {
+// readSchedulerFile reads the file. The error lists all mistakes with their positions.
+func readSchedulerFile(path string) (*SchedulerFile, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, Fail(ExitMisuse, fmt.Errorf("configuration of the scheduler %w", WithoutVerb(path, err)))
@@ -255,5 +255,5 @@ func SchedulerConfig(sh *Shell, flag string, asked bool) (*SchedulerFile, error)
 	if path == "" {
 		return nil, nil
 	}
-	return ReadSchedulerFile(path)
+	return readSchedulerFile(path)
 }

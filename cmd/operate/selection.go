@@ -97,11 +97,13 @@ func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]st
 
 // check checks the flags. It needs no connection.
 func (s *selection) check() (err error) {
-	if s.statuses, err = cli.KnownStatuses("status", s.statuses); err != nil {
-		return err
-	}
-	for _, status := range s.statuses {
-		if s.allowed != nil && !slices.Contains(s.allowed, status) {
+	for i, status := range s.statuses {
+		status = strings.TrimSpace(status)
+		s.statuses[i] = status
+		switch known := actions.Statuses(); {
+		case !slices.Contains(known, status):
+			return cli.Misusef("--status %q: want %s%s", status, cli.OneOf(known), cli.DidYouMean(status, known, ""))
+		case s.allowed != nil && !slices.Contains(s.allowed, status):
 			return cli.Misusef("--status %s: want %s", status, cli.OneOf(s.allowed))
 		}
 	}
