@@ -139,6 +139,9 @@ func (d *doctor) checkExchange(ctx context.Context) {
 	text := history.Count(state.Brokers, "broker")
 	if state.Lag >= 0 {
 		text += fmt.Sprintf("; %s not yet taken in (KAFKA_LISTEN)", history.Count(state.Lag, "record"))
+		if state.Lag > 0 {
+			text += ", counting markers of transactions"
+		}
 	}
 	d.report(check, isFine, text, "")
 	for _, t := range state.Topics {

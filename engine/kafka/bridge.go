@@ -223,6 +223,10 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 			r.refreshed = time.Time{}
 		}
 		for _, record := range p.Records {
+			topic.lags[p.Partition] = max(p.HighWatermark-record.Offset-1, 0)
+			if record.Attrs.IsControl() { // the end of a transaction
+				continue
+			}
 			m := cloudevents.Message{
 				Topic: record.Topic, Partition: record.Partition, Offset: record.Offset, Log: topic.log, Key: record.Key, Value: record.Value,
 			}
@@ -230,7 +234,6 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 				m.Headers = append(m.Headers, cloudevents.Header{Name: h.Key, Value: string(h.Value)})
 			}
 			out = append(out, m)
-			topic.lags[p.Partition] = max(p.HighWatermark-record.Offset-1, 0)
 		}
 	})
 	if len(out) > 0 {
@@ -260,6 +263,7 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	if r.client == nil {
 		cl, err := r.opts.client(
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(r.opts.Wait),
+			kgo.KeepControlRecords(), // since they count as lag until they are read
 		)
 		if err != nil {
 			return err

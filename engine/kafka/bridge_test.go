@@ -169,3 +169,47 @@ func TestBridgeCreatesTopics(t *testing.T) {
 		t.Errorf("state %+v, %v", state, err)
 	}
 }
+
+// The marker that ends a transaction is not a message, and does not count as lag once it is read.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	if err := f.cluster.CreateTopic(inTopic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.options().Brokers...), kgo.TransactionalID("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, commit := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: inTopic, Value: []byte("1")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.EndTransaction(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := kafka.BridgeOptions{Options: f.options(), Group: "flunq"}
+	o.Wait = 100 * time.Millisecond
+	r, err := kafka.NewReceiver(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(context.WithoutCancel(t.Context()))
+	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+	var read []cloudevents.Message
+	for range 20 {
+		messages, err := r.Fetch(t.Context(), []string{inTopic}, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, messages...)
+	}
+	if len(read) != 1 || r.Lags()[inTopic+"/0"] != 0 {
+		t.Errorf("read %d messages, lag %v", len(read), r.Lags())
+	}
+}
