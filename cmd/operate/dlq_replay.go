@@ -20,13 +20,13 @@ import (
 type deadLetterChange struct {
 	change
 
-	filter *deadLetterFilter
-	trial  *deadLetterTrial // for --simulate; nil: the command has no such flag
-	verb   string
-	all    bool
-	limit  int
-	rate   string
-	pause  time.Duration // between two of them, by rate
+	verb, past string
+	filter     *deadLetterFilter
+	trial      *deadLetterTrial // for --simulate; nil: the command has no such flag
+	all        bool
+	limit      int
+	rate       string
+	pause      time.Duration // between two of them, by rate
 
 	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
 }
@@ -74,7 +74,7 @@ func (ch *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 }
 
 func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
-	t := &deadLetterChange{verb: "replay", trial: &deadLetterTrial{sh: sh}}
+	t := &deadLetterChange{verb: "replay", past: "replayed", trial: &deadLetterTrial{sh: sh}}
 	t.do = func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error) {
 		return stream.New(r.Store).Replay(ctx, l)
 	}
@@ -99,7 +99,7 @@ would not complete. --mocks answers calls; other calls are refused.`,
 }
 
 func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
-	t := &deadLetterChange{verb: "drop"}
+	t := &deadLetterChange{verb: "drop", past: "dropped"}
 	t.do = func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error) {
 		n, err := stream.New(r.Store).Drop(ctx, l)
 		return n == 1, err
@@ -235,7 +235,7 @@ func (ch *deadLetterChange) print(rows []deadLetterRow) error {
 		case ch.Dry:
 			return strings.TrimSpace(cli.OneLine(fmt.Sprintf("would %s %s  %s %s", ch.verb, row.ID, row.Type, row.Execution)))
 		case *row.Done:
-			return pastOf(ch.verb) + " " + row.ID
+			return ch.past + " " + row.ID
 		default:
 			return ""
 		}

@@ -146,6 +146,21 @@ func (p executionPage) write(sh *cli.Shell) {
 	p.writeOpen(sh)
 }
 
+// writeRows prints names and values. It omits empty values.
+func writeRows(sh *cli.Shell, rows [][2]string) {
+	width := 0
+	for _, row := range rows {
+		if row[1] != "" {
+			width = max(width, len(row[0]))
+		}
+	}
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(sh.Out, "%-*s  %s\n", width, row[0], cli.OneLine(row[1]))
+		}
+	}
+}
+
 // maxLines is the maximum number of lines printed of a value.
 const maxLines = 30
 

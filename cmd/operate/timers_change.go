@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +19,8 @@ import (
 type timerChange struct {
 	change
 
-	verb string
-	now  time.Time
+	verb, past string
+	now        time.Time
 
 	execution, key string // of the timers to change, besides those with an id
 
@@ -50,7 +49,7 @@ func (t *timerChange) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
 }
 
 func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
-	t := &timerChange{verb: "fire"}
+	t := &timerChange{verb: "fire", past: "fired"}
 	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		if p.Err != nil {
 			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' removes it", p.ID, p.Err, p.ID)
@@ -74,7 +73,7 @@ each timer. An execution that waits for one continues.`,
 }
 
 func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
-	t := &timerChange{verb: "cancel"}
+	t := &timerChange{verb: "cancel", past: "cancelled"}
 	var force bool
 	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
@@ -123,7 +122,7 @@ execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 }
 
 func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
-	t := &timerChange{verb: "reschedule"}
+	t := &timerChange{verb: "reschedule", past: "rescheduled"}
 	var to, in, by string
 	when := func(p timers.Pending) (time.Time, error) { return t.moment(p, to, in, by) }
 	t.plan = func(_ context.Context, _ *cli.Remote, p timers.Pending) (string, error) {
@@ -277,23 +276,9 @@ func (t *timerChange) print(changes []changedTimer) error {
 		case c.NewID != "":
 			return fmt.Sprintf("%s is now %s: it %s", c.ID, c.NewID, c.Plan)
 		case c.Done:
-			return pastOf(t.verb) + " " + c.ID
+			return t.past + " " + c.ID
 		default:
 			return ""
 		}
 	}}.Print(t.sh, t.format, changes)
-}
-
-// pastOf returns the past tense of a command's verb.
-func pastOf(verb string) string {
-	switch {
-	case verb == "cancel":
-		return "cancelled"
-	case verb == "drop":
-		return "dropped"
-	case strings.HasSuffix(verb, "e"):
-		return verb + "d"
-	default:
-		return verb + "ed"
-	}
 }

@@ -65,18 +65,3 @@ func findTimer(ctx context.Context, r *cli.Remote, id string) (timers.Pending, e
 	}
 	return p, cli.BadID(err)
 }
-
-// writeRows prints names and values. It omits empty values.
-func writeRows(sh *cli.Shell, rows [][2]string) {
-	width := 0
-	for _, row := range rows {
-		if row[1] != "" {
-			width = max(width, len(row[0]))
-		}
-	}
-	for _, row := range rows {
-		if row[1] != "" {
-			fmt.Fprintf(sh.Out, "%-*s  %s\n", width, row[0], cli.OneLine(row[1]))
-		}
-	}
-}
