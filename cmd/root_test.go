@@ -40,6 +40,16 @@ func TestErrorsAreHarmless(t *testing.T) {
 	}
 }
 
+// Data above the limit is called large, not invalid.
+func TestLargeData(t *testing.T) {
+	t.Parallel()
+	large := written(t, "large.json", `"`+strings.Repeat("x", 1<<20)+`"`)
+	_, errs, code := flunqWith(t.Context(), map[string]string{}, "run", "--example", "reminder", "--input", "@"+large)
+	if want := "large.json has 1048578 bytes, the limit is 1048576\n"; code != int(cli.ExitMisuse) || !strings.HasSuffix(errs, want) || strings.Contains(errs, "neither") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
 // Each line of the help fits into 80 columns, and no description of a flag begins with the
 // name of its value.
 func TestHelpFits(t *testing.T) {

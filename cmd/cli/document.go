@@ -376,6 +376,9 @@ func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessa
 			return nil, err
 		}
 	}
+	if len(text) > yaml.MaxSize {
+		return nil, Misusef("%s has %d bytes, the limit is %d", DisplayName(name), len(text), yaml.MaxSize)
+	}
 	v, err := dsl.ParseData(DisplayName(name), text)
 	if err != nil {
 		return nil, Misusef("%s is neither JSON nor YAML: %v", DisplayName(name), err)
