@@ -50,7 +50,7 @@ func onPage(t *testing.T, url, page string) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "until": until},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "redis": inRedis, "until": until},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
 			env.Setenv("TZ", "UTC")

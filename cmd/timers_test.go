@@ -52,8 +52,7 @@ func TestScriptOnRedis(t *testing.T) {
 // inRedis runs a command of Redis: redis XADD tenant:acme:events '*' id 1. It replaces
 // @FILE with the content of a file, without the final line break.
 func inRedis(ts *testscript.TestScript, negated bool, args []string) {
-	mini, ok := ts.Value(redisKey).(*miniredis.Miniredis)
-	if !ok || negated || len(args) == 0 {
+	if negated || len(args) == 0 {
 		ts.Fatalf("usage: redis COMMAND [ARGUMENT…]")
 	}
 	words := make([]any, len(args))
@@ -64,7 +63,7 @@ func inRedis(ts *testscript.TestScript, negated bool, args []string) {
 			words[i] = text[:len(text)-1]
 		}
 	}
-	rdb, err := store.Dial(context.Background(), "redis://"+mini.Addr())
+	rdb, err := store.Dial(context.Background(), ts.Getenv("REDIS_URL"))
 	ts.Check(err)
 	defer func() { _ = rdb.Close() }()
 	reply, err := rdb.Do(context.Background(), words...).Result()

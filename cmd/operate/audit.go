@@ -238,6 +238,8 @@ func (h *auditedHistory) row(e event.Event) (row auditRow, ok bool) {
 	switch e.Type {
 	case event.ExecutionMigrated:
 		row.Detail = strings.TrimSuffix(fmt.Sprintf("from version %s to %s: %s", d.FromVersion, d.Version, d.Reason), ": ")
+	case event.ExecutionRestored:
+		row.Detail = strings.TrimPrefix(entry.Text, "by "+d.By+": ")
 	case event.TimerFired, event.TimerCancelled:
 		row.Detail = timer
 	case event.TimerScheduled:

@@ -49,14 +49,16 @@ type restored struct {
 	Requests []string   `json:"requests"` // tasks requested again
 	Done     bool       `json:"done"`
 
-	lines []string // describe what is missing
+	of      store.Execution // at the version for which missing was determined
+	missing timers.Restoration
+	lines   []string // describe what is missing
 }
 
 func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err error) {
 	var plans []restored
 	var wrong []error
 	for _, id := range ids {
-		plan, _, err := rs.plan(ctx, r, id)
+		plan, err := rs.plan(ctx, r, id)
 		plans, wrong = append(plans, plan), append(wrong, err)
 	}
 	if err := errors.Join(wrong...); err != nil {
@@ -84,32 +86,33 @@ func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err 
 }
 
 // plan determines which of the things that an execution waits for are missing.
-func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Findings, err error) {
+func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
 	plan.ID = id
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
-		return plan, o, err
+		return plan, err
 	}
 	if examine.Ended(x.Status) {
-		return plan, o, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
+		return plan, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
 	}
 	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
-		return plan, o, err
+		return plan, err
 	}
 	found, err := r.Examiner.Examine(ctx, x.Tenant, []store.Execution{x})
 	if err != nil {
-		return plan, o, err
+		return plan, err
 	}
 	o, known := found[id]
 	switch {
 	case o.Damage != "":
-		return plan, o, fmt.Errorf("execution %s: what it waits for is unknown: %s", id, o.Damage)
+		return plan, fmt.Errorf("execution %s: what it waits for is unknown: %s", id, o.Damage)
 	case !known && x.Version > 0:
-		return plan, o, fmt.Errorf("execution %s: its state cannot be rebuilt here, so what it waits for is unknown", id)
+		return plan, fmt.Errorf("execution %s: its state cannot be rebuilt here, so what it waits for is unknown", id)
 	case o.Unsure && o.Missing.Empty():
-		return plan, o, fmt.Errorf("execution %s: something that it waits for is missing, but may still arrive: is every service of 'flunq serve' running?", id)
+		return plan, fmt.Errorf("execution %s: something that it waits for is missing, but may still arrive: is every service of 'flunq serve' running?", id)
 	}
+	plan.of, plan.missing = store.Execution{Tenant: x.Tenant, ID: id, Workflow: x.Workflow, Version: o.Version}, o.Missing
 	for _, needed := range o.Timers {
 		if !needed.Missing {
 			continue
@@ -126,7 +129,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 		plan.Requests = append(plan.Requests, e.Task)
 		plan.lines = append(plan.lines, "request of "+history.Task(e.Task)+", which no executor has")
 	}
-	return plan, o, nil
+	return plan, nil
 }
 
 // restore plans again and restores what is missing. It retries if the execution advances
@@ -134,15 +137,10 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 func (rs *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
 	const attempts = 10
 	for range attempts {
-		var o examine.Findings
-		if plan, o, err = rs.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
+		if plan, err = rs.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
 			return plan, err
 		}
-		x := store.Execution{Tenant: r.Tenant, ID: id, Version: o.Version}
-		if len(o.Timers) > 0 {
-			x.Workflow = o.Timers[0].Workflow
-		}
-		outcome, err := timers.New(r.Store).Restore(ctx, x, o.Missing, rs.by())
+		outcome, err := timers.New(r.Store).Restore(ctx, plan.of, plan.missing, rs.by())
 		if err != nil {
 			return plan, err
 		}
