@@ -148,3 +148,12 @@ retry_worker: {past_buckets_count: 5, retry_scan_interval_ms: 5000, retry_batch_
 		}
 	}
 }
+
+// What cannot be looked at is not called missing.
+func TestInitWithoutDynamo(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"SCHEDULER_RECORDS": "dynamodb", "DYNAMO_ENDPOINT": "http://127.0.0.1:1", "HOME": t.TempDir()}
+	if out, errs, code := flunqWith(t.Context(), env, "schedule", "init"); code != int(cli.ExitFailed) || out != "" || !strings.Contains(errs, "connection refused") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}

@@ -93,7 +93,7 @@ func (s *SchedulerSettings) table() []setting {
 		{"KAFKA_VERSION", nil, text(&k.Version), "newest version of Kafka's protocol to use, such as 2.3 (default: the newest that the broker supports)"},
 		{"KAFKA_COMPRESSION", nil, word(&k.Compression, "none", "gzip", "snappy", "lz4", "zstd"), "compression of records: none, gzip, snappy, lz4 or zstd"},
 		{"KAFKA_LINGER", nil, span(&k.Linger, 0, second), "how long a record waits for others of its partition"},
-		{"KAFKA_PARTITIONS", nil, whole(&k.Partitions, 1, 10_000), "partitions of topics that 'flunq schedule init' creates"},
+		{"KAFKA_PARTITIONS", nil, whole(&k.Partitions, 1, 10_000), "partitions of topics that 'flunq schedule init' and KAFKA_CREATE_TOPICS create"},
 		{"KAFKA_REPLICATION", nil, whole(&k.Replication, -1, 100), "replicas of these topics; -1: the broker's default"},
 		{"KAFKA_TLS", nil, truth(&k.TLS), "encrypt connections to Kafka"},
 		{"KAFKA_TLS_CA", nil, text(&k.CA), "CA certificate file for Kafka (default: the system's CAs)"},

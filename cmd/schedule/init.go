@@ -67,7 +67,9 @@ func (i *installation) run(ctx context.Context) error {
 	var errs []error
 	if set.Records == cli.InDynamo {
 		one, err := i.table(ctx, set.Dynamo())
-		parts, errs = append(parts, one), append(errs, err)
+		if errs = append(errs, err); err == nil {
+			parts = append(parts, one)
+		}
 	}
 	if set.Feed == cli.InKafka {
 		some, err := i.topics(ctx, set.Kafka)
