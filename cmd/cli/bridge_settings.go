@@ -143,14 +143,37 @@ func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 		}
 		o.Workflows[event.Type(typ)] = workflow
 	}
-	if s.StreamType == InKafka {
-		for _, topic := range append([]string{o.Topic}, o.Listen...) {
-			if !schedule.TopicName(strings.ReplaceAll(topic, bridge.TenantMark, "t")) {
-				errs = append(errs, fmt.Errorf("KAFKA_TOPIC or KAFKA_LISTEN has %q: want a name of a Kafka topic, of letters, digits, '.', '_' and '-', and %s for the tenant", topic, bridge.TenantMark))
-			}
+	errs = append(errs, checkNames(s.StreamType, &o)...)
+	return o, errors.Join(append(errs, o.Check())...)
+}
+
+// checkNames returns an error for each name that cannot be that of a topic or subject.
+func checkNames(broker string, o *bridge.Options) (errs []error) {
+	for i, name := range append([]string{o.Topic}, o.Listen...) {
+		listens := i > 0
+		example := strings.ReplaceAll(name, bridge.TenantMark, "t")
+		switch {
+		case listens && name == noTopics:
+			errs = append(errs, fmt.Errorf("%s_LISTEN has %s and other names: want only one of both", strings.ToUpper(broker), noTopics))
+		case broker == InKafka && !schedule.TopicName(example):
+			errs = append(errs, fmt.Errorf("KAFKA_TOPIC or KAFKA_LISTEN has %q: want a name of a Kafka topic, of letters, digits, '.', '_' and '-', and %s for the tenant", name, bridge.TenantMark))
+		case broker == InNATS && !isSubject(example, listens):
+			errs = append(errs, fmt.Errorf("NATS_SUBJECT or NATS_LISTEN has %q: want words without spaces, separated by dots, %s for the tenant and, in NATS_LISTEN only, the wildcards * and a last >", name, bridge.TenantMark))
 		}
 	}
-	return o, errors.Join(append(errs, o.Check())...)
+	return errs
+}
+
+// isSubject reports whether name is a subject of NATS.
+func isSubject(name string, wildcards bool) bool {
+	words := strings.Split(name, ".")
+	for i, word := range words {
+		wildcard := wildcards && (word == "*" || word == ">" && i == len(words)-1)
+		if word == "" || !wildcard && strings.ContainsFunc(word, func(c rune) bool { return c <= ' ' || c == '*' || c == '>' }) {
+			return false
+		}
+	}
+	return true
 }
 
 // KafkaBridge returns the options with which the bridge uses Kafka.
