@@ -41,8 +41,9 @@ Traces
   and .attempt on tasks; flunq.state on both; http.request.method, url.full
   and http.response.status_code on calls.
   Traces are sent at most once. Traces are lost if the process dies as an
-  execution ends, or if executions end faster than they can be read;
-  flunq_traces_dropped_total counts the losses that the process knows of.
+  execution ends, if the collector stays away, or if executions end faster
+  than they can be read; flunq_traces_dropped_total counts the losses that the
+  process knows of.
 
 Metrics
   The same names at /metrics and in the collector: worker_…, executor_… and

@@ -177,14 +177,32 @@ func (e *Exporter) openTraces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Only the goroutine that reads histories waits for a full queue.
-	e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(exporter, sdktrace.WithBlocking()))
-	e.ended = make(chan execution, mostEnded)
 	e.dropped = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "flunq_traces_dropped_total", Help: "Executions whose traces were not sent, because their histories could not be read, or not in time.",
+		Name: "flunq_traces_dropped_total", Help: "Executions whose traces were not sent, because their histories could not be read, or not in time, or because the collector did not take them.",
 	})
+	// Only the goroutine that reads histories waits for a full queue.
+	e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(counting{exporter, e.dropped}, sdktrace.WithBlocking()))
+	e.ended = make(chan execution, mostEnded)
 	e.closers = append(e.closers, e.traces.Shutdown)
 	return nil
+}
+
+// counting counts the executions whose spans could not be exported.
+type counting struct {
+	sdktrace.SpanExporter
+
+	dropped prometheus.Counter
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (c counting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := c.SpanExporter.ExportSpans(ctx, spans)
+	for _, s := range spans {
+		if err != nil && !s.Parent().IsValid() { // the span of an execution
+			c.dropped.Inc()
+		}
+	}
+	return err
 }
 
 func (e *Exporter) openMetrics(ctx context.Context) error {

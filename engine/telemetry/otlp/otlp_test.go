@@ -165,6 +165,11 @@ do:
 // execute runs a workflow whose first call is rejected, and returns the traceparent header of each call.
 func execute(t *testing.T, out *otlp.Exporter) (parents []string) {
 	t.Helper()
+	return executeWith(t, out, prometheus.NewRegistry())
+}
+
+func executeWith(t *testing.T, out *otlp.Exporter, registry *prometheus.Registry) (parents []string) {
+	t.Helper()
 	var mu sync.Mutex
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -182,7 +187,6 @@ func execute(t *testing.T, out *otlp.Exporter) (parents []string) {
 		opts.Observe, opts.Trace = out.Observe, out.Parent
 	}
 	log := out.Log(slog.New(slog.NewJSONHandler(new(bytes.Buffer), nil)))
-	registry := prometheus.NewRegistry()
 	opts.Activity = telemetry.New(log, registry).Observe
 	e, err := engine.New(redistest.Start(t), opts)
 	if err != nil {
@@ -396,6 +400,24 @@ func TestIgnoredVariables(t *testing.T) {
 	for _, want := range []string{`err="unsupported sampler: most"`, `"environment variable"=OTEL_METRIC_EXPORT_INTERVAL`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not have %s:\n%s", want, log.String())
+		}
+	}
+}
+
+// Traces that the collector does not take are counted, one for each execution.
+func TestDroppedTraces(t *testing.T) {
+	out := open(t, map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
+	})
+	registry := prometheus.NewRegistry()
+	executeWith(t, out, registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "flunq_traces_dropped_total" && f.GetMetric()[0].GetCounter().GetValue() != 2 { // one is a child
+			t.Errorf("counted %v", f.GetMetric())
 		}
 	}
 }
