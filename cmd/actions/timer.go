@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
@@ -56,6 +57,10 @@ func Shift(text string) (func(time.Time) time.Time, error) {
 
 // Consequence describes what firing a timer does, given the status of its execution.
 func Consequence(p timers.Pending, status string) string {
+	resumed := "" // a suspended execution takes no event
+	if status == string(decide.Suspended) {
+		resumed = " once the execution is resumed"
+	}
 	switch {
 	case p.Err != nil:
 		return "it cannot fire and is dead-lettered when it is due"
@@ -66,7 +71,7 @@ func Consequence(p timers.Pending, status string) string {
 	case p.Kind == event.StartTimer:
 		return "execution " + p.Execution + " starts"
 	case p.Kind == event.InputTimer && !examine.Ended(status):
-		return "execution " + p.Execution + " receives " + cmp.Or(InputType(p), "its event")
+		return "execution " + p.Execution + " receives " + cmp.Or(InputType(p), "its event") + resumed
 	case status == "":
 		return "an event is published; no known execution waits for it"
 	case examine.Ended(status):
@@ -74,11 +79,11 @@ func Consequence(p timers.Pending, status string) string {
 	case p.Keyed():
 		return "an event is published"
 	case p.Kind == event.TimeoutTimer:
-		return "the task or the workflow times out"
+		return "the task or the workflow times out" + resumed
 	case p.Kind == event.RetryTimer:
-		return "the task is retried"
+		return "the task is retried" + resumed
 	default:
-		return "the execution continues"
+		return "the execution continues" + strings.Replace(resumed, "the execution", "it", 1)
 	}
 }
 

@@ -244,7 +244,7 @@ func (h *auditedHistory) row(e event.Event) (row auditRow, ok bool) {
 		row.Detail = timer
 	case event.TimerScheduled:
 		row.Detail = timer + " to " + entry.Until.In(e.Time.Location()).Format(time.RFC3339Nano)
-		if d.MovedTo.Equal(h.movedTo[timer+e.Task]) { // it keeps its time
+		if d.MovedTo.IsZero() || d.MovedTo.Equal(h.movedTo[timer+e.Task]) { // it keeps its time
 			row.Action = "timer restore"
 		}
 		if h.movedTo == nil {
