@@ -69,7 +69,8 @@ type Options struct {
 
 	// Observe, if set, receives what the bridge does.
 	Observe func(Activity)
-	// Lag, if set, receives the lags of the Source after each Fetch.
+	// Lag, if set, receives the lags of the Source after each Fetch, and nil when there are no
+	// topics to read.
 	Lag func(map[string]int64)
 }
 

@@ -67,6 +67,40 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+// lagging is a source of which three messages are always unread.
+type lagging struct{ bridge.Source }
+
+// Lags implements bridge.Source.
+func (lagging) Lags() map[string]int64 { return map[string]int64{"flunq.acme.in/0": 3} }
+
+// A process that is no tenant's bridge any more reports no lags.
+func TestLagsOfOthers(t *testing.T) {
+	t.Parallel()
+	const topic = "flunq.acme.in"
+	exchange := broker.NewExchange(1, topic)
+	tenants := delivery.NewTenantSet("acme")
+	tenants.Fix()
+	var lags map[string]int64
+	b, err := bridge.New(store.New(redistest.Start(t), store.Options{}), bridge.Options{
+		Process: "p", Tenants: tenants, Lease: time.Minute, Group: "bridge-kafka", Batch: 20, Block: time.Millisecond,
+		Sink: exchange.Client(), Topic: "flunq.{tenant}.events", Source: lagging{exchange.Client()}, Listen: []string{"flunq.{tenant}.in"},
+		Lag: func(l map[string]int64) { lags = l },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.In.Step(t.Context()); err != nil || lags[topic+"/0"] != 3 {
+		t.Errorf("the bridge of acme reports %v, %v", lags, err)
+	}
+	b.Close() // as if another process had taken over
+	if _, err := b.In.Step(t.Context()); err != nil || len(lags) > 0 {
+		t.Errorf("afterwards: %v, %v", lags, err)
+	}
+}
+
 // A topic that was deleted and created again is read from its beginning.
 func TestTakeOfAnotherLog(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,7 @@ func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
 			return wake, err
 		}
 		if len(in.names) == 0 {
+			in.lag(nil)
 			in.wait(ctx)
 			return wake, nil
 		}
@@ -46,9 +47,7 @@ func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
 			in.opts.observe(Activity{What: Unread, Count: 1, Err: err})
 			return wake, err
 		}
-		if in.opts.Lag != nil {
-			in.opts.Lag(in.opts.Source.Lags())
-		}
+		in.lag(in.opts.Source.Lags())
 	}
 	if len(in.held) == 0 {
 		return wake, nil
@@ -58,6 +57,12 @@ func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
 		return now, err
 	}
 	return now, in.take(ctx, now)
+}
+
+func (in *In) lag(lags map[string]int64) {
+	if in.opts.Lag != nil {
+		in.opts.Lag(lags)
+	}
 }
 
 // adopt sets the topics to those of the tenants that this process bridges, and reads the positions
