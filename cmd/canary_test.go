@@ -243,7 +243,7 @@ func background(t *testing.T, out *log, args ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(string) string { return "" }})
+		ended <- cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: environment(nil)})
 	}()
 	return func() {
 		cancel()

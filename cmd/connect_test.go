@@ -46,7 +46,7 @@ func TestPassword(t *testing.T) {
 		var out, errs bytes.Buffer
 		run := func(args ...string) int {
 			return cmd.Execute(t.Context(), append(args, c.args...), cli.Streams{
-				In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(name string) string { return c.env[name] },
+				In: strings.NewReader(""), Out: &out, Err: &errs, Env: environment(c.env),
 			})
 		}
 		if code := run("timers", "ls"); code != c.want {

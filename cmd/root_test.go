@@ -21,13 +21,23 @@ func flunq(t *testing.T, change func(*cli.Streams), args ...string) (stdout, std
 	var out, errOut bytes.Buffer
 	s := cli.Streams{
 		In: strings.NewReader(""), Out: &out, Err: &errOut,
-		Env: func(name string) string { return map[string]string{"LANG": "C.UTF-8"}[name] },
+		Env: environment(map[string]string{"LANG": "C.UTF-8"}),
 	}
 	if change != nil {
 		change(&s)
 	}
 	code = cmd.Execute(t.Context(), args, s)
 	return out.String(), errOut.String(), code
+}
+
+// environment returns the environment of a command: some variables, and a home folder that does not exist.
+func environment(variables map[string]string) func(name string) string {
+	return func(name string) string {
+		if value, ok := variables[name]; ok || name != "HOME" {
+			return value
+		}
+		return "/no-home"
+	}
 }
 
 // Errors show arguments, but these cannot control the terminal.
@@ -140,7 +150,7 @@ func TestInterrupt(t *testing.T) {
 		cancel()
 		var errOut bytes.Buffer
 		code := cmd.Execute(ctx, []string{command, "-"}, cli.Streams{
-			In: in, Out: io.Discard, Err: &errOut, Env: func(string) string { return "" },
+			In: in, Out: io.Discard, Err: &errOut, Env: environment(nil),
 		})
 		if want := "flunq: interrupted\n"; errOut.String() != want || code != 130 {
 			t.Errorf("%s: got %q, code %d, want %q, code 130", command, errOut.String(), code, want)

@@ -58,7 +58,7 @@ func interruptedRun(t *testing.T, rdb wire.Redis, args ...string) (tenant, stder
 	var out, errOut bytes.Buffer
 	done := make(chan int, 1)
 	go func() {
-		done <- cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut, Env: func(string) string { return "" }})
+		done <- cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut, Env: environment(nil)})
 	}()
 	tenant = waits(t, rdb)
 	interrupt()
@@ -80,7 +80,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 	served := make(chan int, 1)
 	go func() {
 		served <- cmd.Execute(ctx, []string{"serve", "--redis-url", url, "--allow-private", "--http", ""}, cli.Streams{
-			In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Env: func(string) string { return "" },
+			In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Env: environment(nil),
 		})
 	}()
 	st := store.New(rdb, store.Options{})

@@ -34,7 +34,7 @@ func freePort(t *testing.T) string {
 // exit code.
 func flunqWith(ctx context.Context, env map[string]string, args ...string) (out, errs string, code int) {
 	var stdout, stderr lockedBuffer
-	code = cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(name string) string { return env[name] }})
+	code = cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: environment(env)})
 	return stdout.String(), stderr.String(), code
 }
 

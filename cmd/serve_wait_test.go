@@ -57,9 +57,7 @@ func serving(ctx context.Context, t *testing.T, args ...string) (address string,
 	code = make(chan int, 1)
 	go func() {
 		code <- cmd.Execute(ctx, append([]string{"serve"}, args...), cli.Streams{
-			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(name string) string {
-				return map[string]string{"HTTP_ADDRESS": "127.0.0.1:0"}[name]
-			},
+			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: environment(map[string]string{"HTTP_ADDRESS": "127.0.0.1:0"}),
 		})
 		log.Close()
 	}()

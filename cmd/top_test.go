@@ -14,7 +14,7 @@ func TestTopOfNothing(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	code := cmd.Execute(t.Context(), []string{"top", "--redis-url", "redis://:secret@127.0.0.1:1"}, cli.Streams{
-		In: strings.NewReader(""), Out: &out, Err: &errs, InTerminal: true, Terminal: true, Env: func(string) string { return "" },
+		In: strings.NewReader(""), Out: &out, Err: &errs, InTerminal: true, Terminal: true, Env: environment(nil),
 	})
 	if code != 6 || out.Len() > 0 || !strings.Contains(errs.String(), "redis cannot be reached at redis://***@127.0.0.1:1") {
 		t.Errorf("code %d, output %q, %q", code, &out, &errs)

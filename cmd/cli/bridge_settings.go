@@ -154,7 +154,7 @@ func checkNames(broker string, o *bridge.Options) (errs []error) {
 		example := strings.ReplaceAll(name, bridge.TenantMark, "t")
 		switch {
 		case listens && name == noTopics:
-			errs = append(errs, fmt.Errorf("%s_LISTEN has %s and other names: want only one of both", strings.ToUpper(broker), noTopics))
+			errs = append(errs, fmt.Errorf("%s_LISTEN has %s and other names: want one or the other", strings.ToUpper(broker), noTopics))
 		case broker == InKafka && !schedule.TopicName(example):
 			errs = append(errs, fmt.Errorf("KAFKA_TOPIC or KAFKA_LISTEN has %q: want a name of a Kafka topic, of letters, digits, '.', '_' and '-', and %s for the tenant", name, bridge.TenantMark))
 		case broker == InNATS && !isSubject(example, listens):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 
@@ -45,9 +46,21 @@ func ConfigPath(sh *Shell) (path string, named bool) {
 	}
 	folder := sh.Env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(folder) { // the XDG specification says to ignore relative paths
-		folder = filepath.Join(sh.Env("HOME"), ".config")
+		folder = filepath.Join(home(sh), ".config")
 	}
 	return filepath.Join(folder, "flunq", "config.yaml"), false
+}
+
+// home returns the user's home folder. Services often run without HOME; the current folder must not take
+// its place, since a configuration that somebody else left there would be trusted.
+func home(sh *Shell) string {
+	if folder := sh.Env("HOME"); filepath.IsAbs(folder) {
+		return folder
+	}
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir
+	}
+	return string(filepath.Separator)
 }
 
 // configLimit is the maximum size of a configuration file, in bytes.

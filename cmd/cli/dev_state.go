@@ -37,7 +37,7 @@ func devStatePath(sh *Shell) string {
 			return filepath.Join(folder, "flunq", "dev.json")
 		}
 	}
-	return filepath.Join(sh.Env("HOME"), ".local", "state", "flunq", "dev.json")
+	return filepath.Join(home(sh), ".local", "state", "flunq", "dev.json")
 }
 
 // ReadDevState reads the state of the flunq dev that was started last; that process may have
