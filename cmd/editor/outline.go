@@ -187,8 +187,8 @@ func keyAt(line string, col int) (key string, end, after int) {
 		return "", 0, 0
 	}
 	if rest[0] == '"' || rest[0] == '\'' {
-		closing := quoteEnd(rest)
-		if closing < 0 {
+		closing := yaml.QuoteEnd(rest, 0) + 1
+		if closing == 0 {
 			return "", 0, 0
 		}
 		behind := strings.TrimLeft(rest[closing:], " ")
@@ -207,21 +207,6 @@ func keyAt(line string, col int) (key string, end, after int) {
 		}
 	}
 	return "", 0, 0
-}
-
-// quoteEnd returns the length of the quoted string at the start of s; -1 if there is none.
-func quoteEnd(s string) int {
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && s[0] == '"':
-			i++
-		case s[i] == s[0] && s[0] == '\'' && i+1 < len(s) && s[i+1] == '\'':
-			i++
-		case s[i] == s[0]:
-			return i + 1
-		}
-	}
-	return -1
 }
 
 // scalar reads the value of the innermost key or item, from byte col of line i.
@@ -296,7 +281,7 @@ func (p *outliner) literal(n *node, head string) {
 func (p *outliner) quoted(n *node, i, col int) {
 	text := p.lines[i][col:]
 	for l := i; ; {
-		if closing := quoteEnd(text); closing >= 0 {
+		if closing := yaml.QuoteEnd(text, 0) + 1; closing > 0 {
 			n.value, n.end = text[1:closing-1], spot{l, col + closing}
 			if newline := strings.LastIndexByte(text[:closing], '\n'); newline >= 0 {
 				n.end.byte = closing - newline - 1
@@ -418,7 +403,7 @@ func (p *outliner) word() (string, spot) {
 	line, from := p.lines[p.line], p.col
 	if c := line[from]; c == '"' || c == '\'' {
 		for text := line[from:]; ; {
-			if closing := quoteEnd(text); closing >= 0 {
+			if closing := yaml.QuoteEnd(text, 0) + 1; closing > 0 {
 				p.col += closing
 				if i := strings.LastIndexByte(text[:closing], '\n'); i >= 0 {
 					p.col = closing - i - 1

@@ -555,7 +555,7 @@ func (fx *fixer) block(i, from, base int) int {
 func (fx *fixer) quoted(i, from, base int) int {
 	text := fx.lines[i]
 	quote := text[from]
-	end := quoteEnd(text, from)
+	end := QuoteEnd(text, from)
 	if end < 0 {
 		return fx.unclosedQuote(i, from, base)
 	}
@@ -612,8 +612,8 @@ func (fx *fixer) escapes(i, from, end int) {
 	}
 }
 
-// quoteEnd returns the index of the closing quote in a line, or -1.
-func quoteEnd(text string, from int) int {
+// QuoteEnd returns the index of the quote that closes the one at from; -1 if none does.
+func QuoteEnd[T string | []byte](text T, from int) int {
 	for at := from + 1; at < len(text); at++ {
 		switch {
 		case text[from] == '"' && text[at] == '\\':
@@ -638,7 +638,7 @@ func (fx *fixer) unclosedQuote(i, from, base int) int {
 		if structural.MatchString(text) && indent <= base {
 			break
 		}
-		if end := quoteEnd(quote+text, 0); end >= 0 {
+		if end := QuoteEnd(quote+text, 0); end >= 0 {
 			return j
 		}
 	}

@@ -201,11 +201,11 @@ func (fx *fixer) anchored(line int, name string) bool {
 // quote scans a quoted string.
 func (f *flowReader) quote(line, at int) int {
 	text := f.lines[line]
-	if end := quoteEnd(text, at); end >= 0 {
+	if end := QuoteEnd(text, at); end >= 0 {
 		return f.inner(line, at, end)
 	}
 	for j := line + 1; j < min(len(f.lines), line+lookAhead) && !f.leaves(j); j++ {
-		if quoteEnd(text[at:at+1]+f.lines[j], 0) >= 0 {
+		if QuoteEnd(text[at:at+1]+f.lines[j], 0) >= 0 {
 			f.given = true // the parser handles quoted text over several lines
 			return len(text)
 		}

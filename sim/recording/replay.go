@@ -24,8 +24,7 @@ type Replayer struct {
 	opts ReplayOptions
 
 	mu   sync.Mutex
-	defs map[string]*parsed     // by hash
-	envs map[string]*decide.Env // of documents without secrets
+	defs map[string]*parsed // by hash
 }
 
 // ReplayOptions says how recordings are replayed.
@@ -83,7 +82,7 @@ const (
 
 // NewReplayer returns a Replayer with an empty cache of documents.
 func NewReplayer(opts ReplayOptions) *Replayer {
-	return &Replayer{opts: opts, defs: map[string]*parsed{}, envs: map[string]*decide.Env{}}
+	return &Replayer{opts: opts, defs: map[string]*parsed{}}
 }
 
 // ErrOtherWorkflow means that ReplayOptions.Workflow is not part of the recording.
@@ -236,18 +235,7 @@ func (rp *replay) config(of func(*document) *dsl.Definition) sim.Config {
 
 // env returns the environment for decisions about a document.
 func (rp *replay) env(d *document) *decide.Env {
-	opts := decide.Options{Secrets: rp.secrets, Version: rp.header.Flunq, Remote: true, Limits: rp.limits()}
-	if len(rp.secrets) > 0 {
-		return decide.NewEnv(d.now, opts)
-	}
-	r := rp.by
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := fmt.Sprintf("%s %s %t %v", d.hash, rp.header.Flunq, d.changed(), opts.Limits)
-	if r.envs[key] == nil {
-		r.envs[key] = decide.NewEnv(d.now, opts)
-	}
-	return r.envs[key]
+	return decide.NewEnv(d.now, decide.Options{Secrets: rp.secrets, Version: rp.header.Flunq, Remote: true, Limits: rp.limits()})
 }
 
 // run follows the history to its end, or to the first difference.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"flunq.io/flunq/engine/yaml"
 	yaml3 "gopkg.in/yaml.v3"
 )
 
@@ -121,17 +122,8 @@ func opensQuote(before []byte) bool {
 
 // quoteEnd finds the end of the quoted string that begins at from.
 func (t *sourceText) quoteEnd(from int) (int, error) {
-	quote := t.source[from]
-	for i := from + 1; i < len(t.source); i++ {
-		switch c := t.source[i]; {
-		case c == '\\' && quote == '"':
-			i++
-		case c != quote:
-		case quote == '\'' && i+1 < len(t.source) && t.source[i+1] == '\'':
-			i++
-		default:
-			return i + 1, nil
-		}
+	if i := yaml.QuoteEnd(t.source, from); i >= 0 {
+		return i + 1, nil
 	}
 	return 0, errPlace
 }
