@@ -20,12 +20,12 @@ import (
 // was asked, whether or not the workflow received the answer. A repeated call with the
 // same idempotency key counts once.
 type Call struct {
-	Execution, Task string // the execution, and the task run that made the call
-	Method, URL     string
-	Body            []byte
-	Key             string // the idempotency key, "" if there is none
-	Status          int
-	At              time.Time // virtual
+	CallID
+
+	Body   []byte
+	Key    string // the idempotency key, "" if there is none
+	Status int
+	At     time.Time // virtual
 }
 
 // Safe reports whether the call only reads.
@@ -56,10 +56,7 @@ func (env *environment) recordCarriedOut(from call.Origin, req *http.Request, st
 	if !carriedOut(status) {
 		return
 	}
-	c := Call{
-		Execution: from.Execution, Task: from.Run.String(), Method: req.Method, URL: req.URL.Redacted(),
-		Key: req.Header.Get(idempotencyKey), Status: status, At: env.clock.now,
-	}
+	c := Call{CallID: callID(from, req), Key: req.Header.Get(idempotencyKey), Status: status, At: env.clock.now}
 	id := Root(from.Execution) + "\n" + c.Key + "\n"
 	if c.Key == "" {
 		id += from.Execution + " " + c.Task + "\n"

@@ -313,7 +313,7 @@ func (chk *checker) checkRepeatedCalls() {
 	if len(chk.injected) > 0 || chk.cfg.Scripted.CrashURL != "" || chk.cfg.Poison > 0 {
 		return
 	}
-	for d, n := range chk.actions {
+	for d, n := range chk.callCounts {
 		if n > 1 {
 			chk.report("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -60,32 +61,37 @@ type faultyCalls struct {
 	answers map[string]answer
 }
 
-// Action identifies a call and its caller: a second call with the same Action is a repeated
-// one.
-type Action struct{ Execution, Task, Method, URL string }
+// CallID identifies a call by its execution, its task run, its method and its URL: a second call
+// with the same CallID repeats the first one.
+type CallID struct{ Execution, Task, Method, URL string }
+
+// callID returns the CallID of a request.
+func callID(from call.Origin, req *http.Request) CallID {
+	return CallID{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
+}
 
 // Reached is a call that reached its service.
 type Reached struct {
-	Action
+	CallID
 
 	Key    string    // the idempotency key, "" if there is none
 	At     time.Time // virtual
-	Times  int       // how many times this Action has reached the service, including this one
+	Times  int       // how many times this CallID has reached the service, including this one
 	Event  int       // number of history events so far
 	Faults int       // number of faults so far
 }
 
 // Answered is a call and the time when it was carried out.
 type Answered struct {
-	Action
+	CallID
 
 	At time.Time
 }
 
 // recordReached records a call that reached its service.
-func (env *environment) recordReached(d Action, key string) {
-	env.actions[d]++
-	env.reached = append(env.reached, Reached{d, key, env.clock.now, env.actions[d], env.events, len(env.injected)})
+func (env *environment) recordReached(id CallID, key string) {
+	env.callCounts[id]++
+	env.reached = append(env.reached, Reached{id, key, env.clock.now, env.callCounts[id], env.events, len(env.injected)})
 }
 
 // answer is the result of a call.
@@ -102,7 +108,7 @@ var errNoAnswer = errors.New("connection reset by peer")
 // RoundTrip implements http.RoundTripper.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := f.env.originOf(req)
-	action := Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
+	id := callID(from, req)
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String() + " " + req.Header.Get(idempotencyKey)
 	s := f.env.current
 	if err := f.unsent(req); err != nil {
@@ -111,14 +117,14 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.env.delayCall(req); err != nil {
 		return nil, err
 	}
-	f.env.recordReached(action, req.Header.Get(idempotencyKey))
+	f.env.recordReached(id, req.Header.Get(idempotencyKey))
 	lost := s != nil && slices.ContainsFunc(f.env.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.env.checkKey(from, req)
-	if s != nil && action.URL == f.env.cfg.Scripted.CrashURL {
+	if s != nil && id.URL == f.env.cfg.Scripted.CrashURL {
 		f.env.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
-	known, err := f.ask(req, key, action)
+	known, err := f.ask(req, key, id)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +147,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // ask returns the answer to a call, which it performs unless the answer is known. It returns
 // an error if the caller is gone.
-func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer, error) {
+func (f *faultyCalls) ask(req *http.Request, key string, id CallID) (answer, error) {
 	if f.env.cfg.Slow {
 		if err := f.env.waitLatency(req.Context(), slowness); err != nil {
 			return answer{}, err
@@ -161,16 +167,16 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 	if errors.Is(got.err, ErrStopped) || errors.Is(got.err, errCrashed) {
 		return got, errCrashed
 	}
-	return f.first(key, action, got), nil
+	return f.first(key, id, got), nil
 }
 
 // first returns the first answer to a call that several attempts made concurrently.
-func (f *faultyCalls) first(key string, action Action, got answer) answer {
+func (f *faultyCalls) first(key string, id CallID, got answer) answer {
 	if known, ok := f.answers[key]; ok {
 		return known
 	}
 	f.answers[key] = got
-	f.env.answered = append(f.env.answered, Answered{action, f.env.clock.now})
+	f.env.answered = append(f.env.answered, Answered{id, f.env.clock.now})
 	return got
 }
 

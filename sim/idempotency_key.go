@@ -15,7 +15,7 @@ const idempotencyKey = "Idempotency-Key"
 
 // KeyMisuse is a call whose task sets its own idempotency key wrongly.
 type KeyMisuse struct {
-	Action
+	CallID
 
 	Before, Now string // the keys of the earlier and the later call; equal if two different calls share one key
 }
@@ -76,13 +76,13 @@ func names(object *expr.Value, member string) bool {
 
 // checkOwnKey compares a key that a task sets with those of earlier calls: a repeated call
 // must have the same key, and another task run a different one.
-func (mon *monitor) checkOwnKey(d Action, run, key string) {
+func (mon *monitor) checkOwnKey(id CallID, run, key string) {
 	if known, ok := mon.idempotency["own "+run]; ok && known != key {
-		mon.rekeyed = append(mon.rekeyed, KeyMisuse{d, known, key})
+		mon.rekeyed = append(mon.rekeyed, KeyMisuse{id, known, key})
 	}
-	of := "own " + d.Execution + " " + d.Method + " " + d.URL + " " + key
+	of := "own " + id.Execution + " " + id.Method + " " + id.URL + " " + key
 	if other, ok := mon.idempotency[of]; ok && other != run && key != "" {
-		mon.rekeyed = append(mon.rekeyed, KeyMisuse{d, key, key})
+		mon.rekeyed = append(mon.rekeyed, KeyMisuse{id, key, key})
 	}
 	mon.idempotency["own "+run], mon.idempotency[of] = key, run
 }
@@ -94,7 +94,7 @@ func (mon *monitor) checkKey(from call.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
 	if mon.ownKey(from) {
-		mon.checkOwnKey(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
+		mon.checkOwnKey(callID(from, req), run, key)
 		return
 	}
 	if key == "" {

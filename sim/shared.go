@@ -44,7 +44,7 @@ type shared struct {
 
 	tasks, events int // numbers of started tasks and of events in histories
 	injected      []InjectedFault
-	actions       map[Action]int // number of calls that reached a service
+	callCounts    map[CallID]int // number of calls that reached a service
 	reached       []Reached      // in order of arrival
 	operators     operators
 	poison        poisonMessages
@@ -52,7 +52,7 @@ type shared struct {
 }
 
 func newShared(cfg Config) shared {
-	sh := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), keys: store.KeysOf(cfg.Cluster), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
+	sh := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), keys: store.KeysOf(cfg.Cluster), callCounts: map[CallID]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range sh.tenants {
 		sh.streams = append(sh.streams, sh.keys.Stream(tenant))
 		sh.timers = append(sh.timers, sh.keys.Timers(tenant))

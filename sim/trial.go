@@ -16,18 +16,18 @@ import (
 // Trial is a simulation with faults, together with the verdict of the invariants.
 type Trial struct {
 	*Result
-	Ends     []End             // of all executions including children, ordered by id
-	Injected []InjectedFault   // the faults in order
-	Broken   []Violation       // the violated invariants, in the order in which they were found
-	Commands map[string]uint64 // sent by each service, over all incarnations of its process
-	Calls    map[string]uint64 // made by each executor
-	Actions  map[Action]int    // how many times each call reached its service
-	Reached  []Reached         // calls in order of arrival
-	Answered []Answered        // calls in order of completion
-	Shared   map[string]any    // by URL: changed mock state that the executions share; nil if there is only one execution, which then owns it
-	Rekeyed  []KeyMisuse       // calls with wrong idempotency keys
-	Unmocked []mock.Exchange   // calls that no mock answers
-	Operated Operated          // operator actions and poison messages
+	Ends       []End             // of all executions including children, ordered by id
+	Injected   []InjectedFault   // the faults in order
+	Broken     []Violation       // the violated invariants, in the order in which they were found
+	Commands   map[string]uint64 // sent by each service, over all incarnations of its process
+	Calls      map[string]uint64 // made by each executor
+	CallCounts map[CallID]int    // how many times each call reached its service
+	Reached    []Reached         // calls in order of arrival
+	Answered   []Answered        // calls in order of completion
+	Shared     map[string]any    // by URL: changed mock state that the executions share; nil if there is only one execution, which then owns it
+	Rekeyed    []KeyMisuse       // calls with wrong idempotency keys
+	Unmocked   []mock.Exchange   // calls that no mock answers
+	Operated   Operated          // operator actions and poison messages
 
 	StrayTimers []string // keys of the timers that fired for executions that do not exist, each with the day it was due, sorted
 }
@@ -122,7 +122,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	}
 	t := &Trial{
 		Injected: sim.injected, Commands: sim.sent, Calls: sim.called,
-		Actions: sim.actions, Reached: sim.reached, Answered: sim.answered, Rekeyed: sim.rekeyed, Unmocked: sim.unmocked,
+		CallCounts: sim.callCounts, Reached: sim.reached, Answered: sim.answered, Rekeyed: sim.rekeyed, Unmocked: sim.unmocked,
 		Operated: sim.operated(), StrayTimers: slices.Sorted(slices.Values(sim.strayTimers)),
 	}
 	if t.Result, err = sim.result(ctx, stop); err != nil {

@@ -25,20 +25,20 @@ type retried struct {
 
 // retriesIn returns such calls of a run.
 func retriesIn(t *sim.Trial) []retried {
-	counts := map[sim.Action]int{}
-	for d := range t.Actions {
+	counts := map[sim.CallID]int{}
+	for d := range t.CallCounts {
 		if d.Method == http.MethodPost || d.Method == http.MethodPatch {
 			d.Task = withoutAttempt(d.Task)
 			counts[d]++
 		}
 	}
-	maps.DeleteFunc(counts, func(_ sim.Action, n int) bool { return n < 2 }) // it was made again
+	maps.DeleteFunc(counts, func(_ sim.CallID, n int) bool { return n < 2 }) // it was made again
 	if len(counts) == 0 {
 		return nil
 	}
 	repeatable, after := repeatableIn(t)
 	var out []retried
-	for _, d := range slices.SortedFunc(maps.Keys(counts), compareActions) {
+	for _, d := range slices.SortedFunc(maps.Keys(counts), compareCalls) {
 		if key := d.Execution + " " + d.Task; repeatable[key] {
 			out = append(out, retried{Task: event.ParseRun(d.Task).Ref, Method: d.Method, URL: d.URL, most: counts[d], because: after[key]})
 		}

@@ -85,11 +85,11 @@ func checksVersion(t *dsl.Task) bool {
 
 // repeatedIn returns the POST and PATCH calls of a run that were repeated for the same task run
 // although the workflow made them once, by task and method.
-func repeatedIn(t *sim.Trial) map[string]sim.Action {
-	out := map[string]sim.Action{}
-	for _, d := range slices.SortedFunc(maps.Keys(t.Actions), compareActions) {
+func repeatedIn(t *sim.Trial) map[string]sim.CallID {
+	out := map[string]sim.CallID{}
+	for _, d := range slices.SortedFunc(maps.Keys(t.CallCounts), compareCalls) {
 		key := event.ParseRun(d.Task).Ref + " " + d.Method
-		if _, known := out[key]; !known && t.Actions[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
+		if _, known := out[key]; !known && t.CallCounts[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
 			out[key] = d
 		}
 	}

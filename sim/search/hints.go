@@ -28,7 +28,7 @@ type hints struct {
 	handling []*dsl.Task // see handling
 
 	timeouts     map[string]timeouts             // by task
-	repeated     map[string]*seen[sim.Action]    // calls that flunq repeated, by task and method
+	repeated     map[string]*seen[sim.CallID]    // calls that flunq repeated, by task and method
 	retried      map[string]*retried             // calls that the workflow repeated, by task
 	rekeyed      map[string]*seen[sim.KeyMisuse] // calls with wrong idempotency keys, by task
 	undo         map[string]*seen[wrongUndo]     // tries that do not undo their calls, or in the wrong order
@@ -40,7 +40,7 @@ type hints struct {
 
 func newHints(s *Search, report *Report) *hints {
 	return &hints{
-		Search: s, report: report, handling: handling(s.Config.Definition), timeouts: map[string]timeouts{}, repeated: map[string]*seen[sim.Action]{},
+		Search: s, report: report, handling: handling(s.Config.Definition), timeouts: map[string]timeouts{}, repeated: map[string]*seen[sim.CallID]{},
 		retried: map[string]*retried{}, rekeyed: map[string]*seen[sim.KeyMisuse]{}, undo: map[string]*seen[wrongUndo]{},
 		left: map[string]*seen[notUndone]{}, receivers: map[string]int{}, turns: map[string]int{},
 	}
@@ -49,7 +49,7 @@ func newHints(s *Search, report *Report) *hints {
 // observations are what one run shows, see hints.
 type observations struct {
 	timeouts map[string]timeouts
-	repeated map[string]sim.Action
+	repeated map[string]sim.CallID
 	retried  []retried
 	rekeyed  map[string]sim.KeyMisuse
 	undo     map[string]wrongUndo

@@ -20,18 +20,19 @@ import (
 // characters) to reach its service at most once per execution.
 func Once(method, pattern string) Check {
 	return func(t *sim.Trial) []sim.Violation {
-		counts := map[sim.Action]int{}
-		tasks := map[sim.Action]string{}
-		for action, n := range t.Actions {
-			if !matches(action, method, pattern) {
+		counts := map[sim.CallID]int{}
+		tasks := map[sim.CallID]string{}
+		for call, n := range t.CallCounts {
+			if !matches(call, method, pattern) {
 				continue
 			}
-			call := sim.Action{Execution: action.Execution, Method: action.Method, URL: action.URL}
+			task := call.Task
+			call.Task = "" // any task may make it
 			counts[call] += n
-			tasks[call] = max(tasks[call], action.Task)
+			tasks[call] = max(tasks[call], task)
 		}
 		var out []sim.Violation
-		for _, call := range slices.SortedFunc(maps.Keys(counts), compareActions) {
+		for _, call := range slices.SortedFunc(maps.Keys(counts), compareCalls) {
 			if n := counts[call]; n > 1 {
 				out = append(out, sim.Violation{
 					Rule: "once: " + strings.TrimSpace(method+" "+pattern), Execution: call.Execution,
@@ -43,15 +44,15 @@ func Once(method, pattern string) Check {
 	}
 }
 
-func compareActions(d, o sim.Action) int {
-	return cmp.Or(cmp.Compare(d.Execution, o.Execution), cmp.Compare(d.Task, o.Task), cmp.Compare(d.Method, o.Method), cmp.Compare(d.URL, o.URL))
+func compareCalls(a, b sim.CallID) int {
+	return cmp.Or(cmp.Compare(a.Execution, b.Execution), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Method, b.Method), cmp.Compare(a.URL, b.URL))
 }
 
-func matches(d sim.Action, method, pattern string) bool {
-	if method != "" && method != "*" && !strings.EqualFold(method, d.Method) {
+func matches(call sim.CallID, method, pattern string) bool {
+	if method != "" && method != "*" && !strings.EqualFold(method, call.Method) {
 		return false
 	}
-	u, err := url.Parse(d.URL)
+	u, err := url.Parse(call.URL)
 	return err == nil && mock.MatchURL(pattern, u)
 }
 

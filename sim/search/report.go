@@ -38,7 +38,7 @@ func (r *Report) reports(class Class, ref string) bool {
 }
 
 // reportsOnce reports whether a failed expectation is about a call.
-func (r *Report) reportsOnce(call sim.Action) bool {
+func (r *Report) reportsOnce(call sim.CallID) bool {
 	return slices.ContainsFunc(r.Findings, func(f *Finding) bool {
 		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, call.Method+" "+call.URL+" ")
 	})

@@ -261,7 +261,7 @@ func (w workload) measured(got *sim.Trial) (out []string) {
 	if n := len(got.Reached); plain && w.Calls > 0 && n != w.Calls {
 		out = append(out, fmt.Sprintf("%d calls, want %d", n, w.Calls))
 	}
-	for d, n := range got.Actions {
+	for d, n := range got.CallCounts {
 		if w.Once && n > 1 {
 			out = append(out, fmt.Sprintf("%s was called %d times", d.Task, n))
 		}
