@@ -29,7 +29,7 @@ var arrows = map[string][]string{
 	"cmd/replace":            {},
 	"cmd/serve":              {"cmd/actions", "cmd/bench", "cmd/cli", "cmd/dev", "engine/...", "tui"},
 	"cmd/dev":                {"cmd/replace", "engine/event", "engine/store", "engine/store/timers", "engine/store/wire", "sim/mini"},
-	"cmd/bench":              {"engine/...", "sim", "sim/search"},
+	"cmd/bench":              {"engine/...", "sim", "sim/explore", "sim/search"},
 	"cmd/playback":           {"cmd/describe", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "tui"},
 	"cmd/graph":              {"engine/dsl", "engine/expr", "engine/expr/canonical"},
 	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "sim/recording", "tui/axis", "engine/excerpt"},

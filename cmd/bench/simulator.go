@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/explore"
 	"flunq.io/flunq/sim/search"
 )
 
@@ -84,7 +85,7 @@ func (s simulator) search(ctx context.Context, cfg sim.Config) (drainResult, err
 	base := &search.Search{
 		Config: cfg, First: 1, Last: math.MaxInt32, Parallel: 1,
 		More: func() bool { return time.Since(began) < s.opts.Duration },
-		Progress: func(search.Progress) {
+		Progress: func(explore.Progress) {
 			s.report("executions of a search", float64(time.Since(began))/float64(s.opts.Duration))
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim/explore"
 	"flunq.io/flunq/sim/search"
 )
 
@@ -159,7 +160,6 @@ type searchProgress struct {
 	began time.Time
 	name  string
 	last  time.Time
-	state search.Progress
 	runs  int
 
 	executions int // of each run
@@ -168,8 +168,7 @@ type searchProgress struct {
 // progressEvery is the interval of progress lines if stderr is no terminal.
 const progressEvery = 10 * time.Second
 
-func (p *searchProgress) show(state search.Progress) {
-	p.state = state
+func (p *searchProgress) show(state explore.Progress) {
 	p.runs++
 	every := progressEvery
 	if p.sh.ErrTerminal {

@@ -48,9 +48,7 @@ func (s *searcher) runScheduler(c *cobra.Command) error {
 	}
 	ctx, began := c.Context(), time.Now()
 	p := &searchProgress{sh: s.sh, began: began}
-	look := scheduling.Search{Bridge: s.bridge, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast, Progress: func(now scheduling.Progress) {
-		p.show(search.Progress{Phase: now.Phase, Runs: now.Runs, Of: now.Of, Faults: now.Faults, Orders: now.Orders, Findings: now.Findings})
-	}}
+	look := scheduling.Search{Bridge: s.bridge, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast, Progress: p.show}
 	if s.duration > 0 {
 		look.More = func() bool { return time.Since(began) < s.duration }
 	}

@@ -9,6 +9,15 @@ import (
 	"sync"
 )
 
+// Progress is how far a search has come.
+type Progress struct {
+	Phase    string // in words
+	Runs, Of int    // of this phase, and their maximum
+	Faults   int    // injected in all runs
+	Orders   int    // distinct orders of what happened
+	Findings int
+}
+
 // outstanding is a run in progress, and later its result.
 type outstanding[T, R any] struct {
 	of     T

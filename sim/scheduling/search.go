@@ -26,24 +26,8 @@ type Search struct {
 	// More, if set, is called before each run; false ends the search.
 	More func() bool
 	// Progress, if set, is called after each run, in the order of the search.
-	Progress func(Progress)
+	Progress func(explore.Progress)
 }
-
-// Progress is how far a search has come.
-type Progress struct {
-	Phase    string
-	Runs, Of int // of this phase
-	Faults   int // injected in all runs
-	Orders   int // distinct runs
-	Findings int
-}
-
-// The phases of a search.
-const (
-	PhasePlain   = "runs without faults"
-	PhaseSingles = "single faults"
-	PhaseSeeds   = "seeds with faults"
-)
 
 // Report is the result of a search.
 type Report struct {
@@ -80,14 +64,14 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	f := newFinder(s)
 	seeds := int(s.Last - s.First + 1)
 	f.report.PlainOf, f.report.SeedsOf = min(seeds, plainRuns), seeds
-	err := f.each(ctx, PhasePlain, &f.report.Plain, f.report.PlainOf, f.plans(f.report.PlainOf, Plan{points: true}))
+	err := f.each(ctx, "runs without faults", &f.report.Plain, f.report.PlainOf, f.plans(f.report.PlainOf, Plan{points: true}))
 	singles := f.singles()
 	f.report.SinglesOf = len(singles)
 	if err == nil {
-		err = f.each(ctx, PhaseSingles, &f.report.Singles, len(singles), slices.Values(singles))
+		err = f.each(ctx, "single faults", &f.report.Singles, len(singles), slices.Values(singles))
 	}
 	if err == nil {
-		err = f.each(ctx, PhaseSeeds, &f.report.Seeds, seeds, f.plans(seeds, Plan{Random: true}))
+		err = f.each(ctx, "seeds with faults", &f.report.Seeds, seeds, f.plans(seeds, Plan{Random: true}))
 	}
 	return f.report, err
 }
@@ -96,7 +80,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 func (s *Search) Repeat(ctx context.Context, p Plan) (*Report, error) {
 	f := newFinder(s)
 	f.report.SeedsOf = 1
-	return f.report, f.each(ctx, PhaseSeeds, &f.report.Seeds, 1, slices.Values([]Plan{p}))
+	return f.report, f.each(ctx, "seeds with faults", &f.report.Seeds, 1, slices.Values([]Plan{p}))
 }
 
 // finder is a search in progress.
@@ -153,7 +137,7 @@ func (f *finder) each(ctx context.Context, phase string, runs *int, of int, plan
 		*runs++
 		f.take(ctx, t)
 		if f.Progress != nil {
-			f.Progress(Progress{phase, *runs, of, f.faults, len(f.orders), len(f.report.Findings)})
+			f.Progress(explore.Progress{Phase: phase, Runs: *runs, Of: of, Faults: f.faults, Orders: len(f.orders), Findings: len(f.report.Findings)})
 		}
 		return !f.over(ctx)
 	})

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/explore"
 	"flunq.io/flunq/sim/invariant"
 	"flunq.io/flunq/sim/mock"
 )
@@ -33,7 +34,7 @@ type Search struct {
 	// More, if set, is called before each run; false ends the search.
 	More func() bool
 	// Progress, if set, is called after each run, in the order of the search.
-	Progress func(Progress)
+	Progress func(explore.Progress)
 }
 
 // Fails reports whether a finding is a failure, not a note.
@@ -43,24 +44,6 @@ func (s *Search) Fails(f *Finding) bool {
 
 // Check is an expectation that every run has to meet: it returns how a run violates it.
 type Check func(*sim.Trial) []sim.Violation
-
-// Progress is how far a search has come.
-type Progress struct {
-	Phase    string // one of the constants below
-	Runs     int    // in this phase
-	Of       int    // maximum in this phase
-	Seeds    int    // tried in all phases
-	Faults   int    // injected in all runs
-	Orders   int    // distinct orders of events
-	Findings int
-}
-
-// The phases of a search.
-const (
-	PhasePlain   = "runs without faults"
-	PhaseSingles = "single faults"
-	PhaseSeeds   = "seeds"
-)
 
 // The defaults and limits of a search.
 const (
@@ -102,10 +85,10 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	if err == nil && len(s.Kinds) > 0 {
 		state.report.PossibleSingles = state.plan.singleCount()
 		state.report.SinglesOf = min(state.report.PossibleSingles, s.Singles)
-		err = state.each(ctx, PhaseSingles, &state.report.Singles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
+		err = state.each(ctx, "single faults", &state.report.Singles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
 	}
 	if err == nil {
-		err = state.each(ctx, PhaseSeeds, &state.report.Seeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
+		err = state.each(ctx, "seeds", &state.report.Seeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
 	}
 	return state.finish(ctx, err)
 }
@@ -117,7 +100,7 @@ func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	state.report.SeedsOf = 1
 	err := state.plain(ctx)
 	if err == nil {
-		err = state.each(ctx, PhaseSeeds, &state.report.Seeds, 1, slices.Values([]Scenario{sc}))
+		err = state.each(ctx, "seeds", &state.report.Seeds, 1, slices.Values([]Scenario{sc}))
 	}
 	return state.finish(ctx, err)
 }

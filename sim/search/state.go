@@ -200,7 +200,7 @@ func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 		s.hints.learnReceivers(v.trial)
 		s.report.Plain++
 		s.note(v)
-		s.show(PhasePlain, s.report.Plain, s.report.PlainOf)
+		s.show("runs without faults", s.report.Plain, s.report.PlainOf)
 		return !s.over(ctx)
 	})
 }
@@ -416,7 +416,7 @@ func (s *searchState) fail(f failure, sc Scenario, runs int, faultFree bool) {
 
 func (s *searchState) show(phase string, runs, of int) {
 	if s.Progress != nil {
-		s.Progress(Progress{phase, runs, of, s.report.Seeds, sum(s.report.Faults), len(s.orders), len(s.found)})
+		s.Progress(explore.Progress{Phase: phase, Runs: runs, Of: of, Faults: sum(s.report.Faults), Orders: len(s.orders), Findings: len(s.found)})
 	}
 }
 
