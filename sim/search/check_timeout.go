@@ -69,8 +69,8 @@ func (d *divergence) cancelledTimeout() (task string, late time.Duration, ok boo
 // repeated reports whether the call of a task was repeated. If the first call was slow, the
 // repeated one is answered immediately.
 func repeated(t *sim.Trial, task string) bool {
-	for d, n := range t.CallCounts {
-		if n > 1 && d.Task == task {
+	for call, n := range t.CallCounts {
+		if n > 1 && call.Task == task {
 			return true
 		}
 	}

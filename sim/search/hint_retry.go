@@ -26,10 +26,10 @@ type retried struct {
 // retriesIn returns such calls of a run.
 func retriesIn(t *sim.Trial) []retried {
 	counts := map[sim.CallID]int{}
-	for d := range t.CallCounts {
-		if d.Method == http.MethodPost || d.Method == http.MethodPatch {
-			d.Task = withoutAttempt(d.Task)
-			counts[d]++
+	for call := range t.CallCounts {
+		if call.Method == http.MethodPost || call.Method == http.MethodPatch {
+			call.Task = withoutAttempt(call.Task)
+			counts[call]++
 		}
 	}
 	maps.DeleteFunc(counts, func(_ sim.CallID, n int) bool { return n < 2 }) // it was made again
@@ -38,9 +38,9 @@ func retriesIn(t *sim.Trial) []retried {
 	}
 	repeatable, after := repeatableIn(t)
 	var out []retried
-	for _, d := range slices.SortedFunc(maps.Keys(counts), compareCalls) {
-		if key := d.Execution + " " + d.Task; repeatable[key] {
-			out = append(out, retried{Task: event.ParseRun(d.Task).Ref, Method: d.Method, URL: d.URL, most: counts[d], because: after[key]})
+	for _, call := range slices.SortedFunc(maps.Keys(counts), compareCalls) {
+		if key := call.Execution + " " + call.Task; repeatable[key] {
+			out = append(out, retried{Task: event.ParseRun(call.Task).Ref, Method: call.Method, URL: call.URL, most: counts[call], because: after[key]})
 		}
 	}
 	return out

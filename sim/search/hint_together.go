@@ -87,10 +87,10 @@ func checksVersion(t *dsl.Task) bool {
 // although the workflow made them once, by task and method.
 func repeatedIn(t *sim.Trial) map[string]sim.CallID {
 	out := map[string]sim.CallID{}
-	for _, d := range slices.SortedFunc(maps.Keys(t.CallCounts), compareCalls) {
-		key := event.ParseRun(d.Task).Ref + " " + d.Method
-		if _, known := out[key]; !known && t.CallCounts[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
-			out[key] = d
+	for _, call := range slices.SortedFunc(maps.Keys(t.CallCounts), compareCalls) {
+		key := event.ParseRun(call.Task).Ref + " " + call.Method
+		if _, known := out[key]; !known && t.CallCounts[call] > 1 && (call.Method == http.MethodPost || call.Method == http.MethodPatch) {
+			out[key] = call
 		}
 	}
 	return out

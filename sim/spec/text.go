@@ -6,8 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"flunq.io/flunq/engine/yaml"
 	yaml3 "gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/yaml"
 )
 
 // sourceText is the source of a YAML file with the positions of its nodes.
