@@ -33,6 +33,7 @@ Of one JSON value (error: that of the task):
                                    outputs
   yaml-parts            400,000    lines, commas, brackets, colons and dashes of
                                    a YAML response
+  yaml-depth            1,000      levels of nesting of a YAML response
 
 Of one entry of a stream (a dead letter, without the value):
   event-value           64 MiB     of one field, such as an event's data; a
@@ -61,6 +62,7 @@ Of one call (error: communication, 500), cannot be changed:
   timeout               60 s       from dialling to the last byte
   response body         10 MiB     decompressed
   headers               64 KiB     of the response
+  redirects             10         of one request, with redirect: true
 
 Of one Redis with a maxmemory:
   LIMIT_REDIS_PERCENT   90         percent of it in use above which no execution

@@ -155,7 +155,7 @@ func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	late, done := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer done()
 	err = callAt(late, c, task, 0)
-	wantProblem(t, err, event.Communication, 500, "waiting for a free slot among the calls to a.test:443, which has 1 under way (limit: calls per host)")
+	wantProblem(t, err, event.Communication, 500, "waiting for a free slot among the calls to a.test:443, which has 1 under way (limit EXECUTOR_HOST_CONCURRENCY)")
 	if states := c.Breakers.States(); len(states) != 0 {
 		t.Errorf("states %v, want none", states)
 	}

@@ -143,7 +143,7 @@ func TestHTTPBadResponses(t *testing.T) {
 		{"not JSON", func() *http.Response { return respond(200, "application/json", "{") }, "is not valid JSON"},
 		{"not YAML", func() *http.Response { return respond(200, "application/yaml", "a: [") }, "is not valid YAML"},
 		{"keys twice", func() *http.Response { return respond(200, "application/yaml", "a: 1\na: 2") }, "is repeated"},
-		{"too large", func() *http.Response { return respond(200, "text/plain", strings.Repeat("x", 2049)) }, "larger than 2 KiB (limit: response body)"},
+		{"too large", func() *http.Response { return respond(200, "text/plain", strings.Repeat("x", 2049)) }, "larger than 2 KiB (limit response body)"},
 		{"too large unzipped", func() *http.Response {
 			res := respond(200, "text/plain", zipped.String())
 			res.Header.Set("Content-Encoding", "gzip")

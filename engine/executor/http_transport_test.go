@@ -2,10 +2,13 @@ package executor_test
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +81,7 @@ func TestTransportKeepsLimits(t *testing.T) {
 		"/zipped":  "larger than 32 KiB",
 		"/line":    "headers exceeded 4096 bytes",
 		"/switch":  "status 101 Switching Protocols: an answer of another protocol than HTTP",
-		"/closed":  "EOF",
+		"/closed":  "the server closed the connection without an answer",
 	} {
 		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
 		wantProblem(t, err, event.Communication, 500, part)
@@ -115,6 +118,30 @@ func TestTransportTimeout(t *testing.T) {
 	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
 	for _, path := range []string{"/", "/body"} {
 		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
-		wantProblem(t, err, event.Communication, 500, "timed out")
+		wantProblem(t, err, event.Communication, 500, "timed out: no complete answer within 50ms (limit timeout)")
 	}
+}
+
+// A refusal by the proxy is not shown as one by the server.
+func TestTransportNamesProxy(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	child := exec.Command(os.Args[0], "-test.run=^TestTransportProxied$") // net/http reads the variable once
+	child.Env = append(os.Environ(), "HTTPS_PROXY="+proxy.URL, "FLUNQ_TEST_PROXIED=1")
+	out, err := child.CombinedOutput()
+	if want := "GET https://example.test: the proxy of the services answered 403 Forbidden"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s, want %q", err, out, want)
+	}
+}
+
+// TestTransportProxied is the child process of TestTransportNamesProxy.
+func TestTransportProxied(t *testing.T) {
+	if os.Getenv("FLUNQ_TEST_PROXIED") == "" {
+		t.Skip("not a child of another test")
+	}
+	_, err := perform(t, httpcall.NewTransport(httpcall.Limits{}), request{Endpoint: "https://example.test"}, nil)
+	fmt.Println(err)
 }

@@ -63,7 +63,7 @@ func (w *yamlWalk) value(n *yaml.Node, depth int) (any, error) {
 		return nil, fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", canonical.MaxMemory>>20)
 	}
 	if depth > maxYAMLDepth {
-		return nil, fmt.Errorf("nested deeper than %d (limit: YAML depth)", maxYAMLDepth)
+		return nil, fmt.Errorf("nested deeper than %d (limit yaml-depth)", maxYAMLDepth)
 	}
 	switch n.Kind {
 	case yaml.DocumentNode:

@@ -81,7 +81,7 @@ func (l *limited) enter(ctx context.Context, host string) (leave func(), err err
 		}, nil
 	case <-ctx.Done():
 		l.unwant(host, s)
-		return nil, fmt.Errorf("%w %s, which has %d under way (limit: calls per host): %w", errNoSlot, host, l.limit, ctx.Err())
+		return nil, fmt.Errorf("%w %s, which has %d under way (limit EXECUTOR_HOST_CONCURRENCY): %w", errNoSlot, host, l.limit, ctx.Err())
 	}
 }
 

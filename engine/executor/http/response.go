@@ -48,7 +48,7 @@ func (c *Client) receive(ctx context.Context, r *Request, res *http.Response) (*
 	case errors.Is(err, call.ErrMemory):
 		return nil, call.Communication("%s %s: %v", r.Method, endpoint.Show(r.URI), call.ErrMemory)
 	case errors.Is(err, errTooLarge):
-		return nil, call.Communication("%s %s: the response is larger than %s (limit: response body)",
+		return nil, call.Communication("%s %s: the response is larger than %s (limit response body)",
 			r.Method, endpoint.Show(r.URI), bytesInWords(r.limit))
 	case err != nil:
 		return nil, broken(ctx, r, fmt.Errorf("reading the response: %w", err))

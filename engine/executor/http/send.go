@@ -65,7 +65,7 @@ func (c *Client) Send(ctx context.Context, r *Request) (*Response, error) {
 			return c.receive(ctx, r, res)
 		case hop == c.Limits.Redirects:
 			discard(res)
-			return nil, StatusProblem(res.StatusCode, "%s: more than %d redirects (limit: redirects)", endpoint.Show(r.URI), c.Limits.Redirects)
+			return nil, StatusProblem(res.StatusCode, "%s: more than %d redirects (limit redirects)", endpoint.Show(r.URI), c.Limits.Redirects)
 		}
 		discard(res)
 		r = next
@@ -125,19 +125,17 @@ func broken(ctx context.Context, r *Request, err error) error {
 
 // reason describes a transport error.
 func reason(err error) string {
-	if inner, ok := errors.AsType[*url.Error](err); ok { // its message contains the whole URI
-		err = inner.Err
-	}
-	if timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("timed out: %v", err)
+	case errors.Is(err, io.EOF):
+		return "the server closed the connection without an answer"
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }
 
-// redirected returns the message to send next, or nil if the answer is final.
+// redirected returns the request to send next, or nil if the answer is final.
 func (c *Client) redirected(r *Request, res *http.Response) (*Request, error) {
 	location := res.Header.Get("Location")
 	if !r.Redirect || location == "" || !redirects(res.StatusCode) {

@@ -2,11 +2,13 @@ package http
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -22,7 +24,8 @@ func NewTransport(l Limits) http.RoundTripper {
 	// A proxy is the operator's choice, and often in the private network.
 	direct := &net.Dialer{Timeout: dialer.Timeout, KeepAlive: dialer.KeepAlive}
 	return &bounded{limits: l, next: &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
+		Proxy:                  http.ProxyFromEnvironment,
+		OnProxyConnectResponse: refusedByProxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if proxies[address] {
 				return direct.DialContext(ctx, network, address)
@@ -31,7 +34,6 @@ func NewTransport(l Limits) http.RoundTripper {
 		},
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  l.Timeout,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        90 * time.Second,
 		MaxIdleConns:           100,
@@ -62,6 +64,14 @@ func proxyAddresses() map[string]bool {
 	return addresses
 }
 
+// refusedByProxy returns an error unless a proxy connects to the host of an https request.
+func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the proxy of the services answered %s", statusLine(res.StatusCode))
+	}
+	return nil
+}
+
 // bounded ends a request that exceeds the timeout, body included.
 type bounded struct {
 	next   http.RoundTripper
@@ -77,13 +87,16 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), b.limits.Timeout)
+	explain := func(err error) error {
+		if ctx.Err() != nil && req.Context().Err() == nil {
+			return &timeoutError{b.limits.Timeout}
+		}
+		return err
+	}
 	res, err := b.next.RoundTrip(once(req.WithContext(ctx)))
 	if err != nil {
-		if ctx.Err() != nil && req.Context().Err() == nil {
-			err = fmt.Errorf("no answer within %v (limit: timeout): %w", b.limits.Timeout, err)
-		}
-		cancel()
-		return nil, err
+		defer cancel()
+		return nil, explain(err)
 	}
 	if res.StatusCode < http.StatusOK {
 		// The body is the connection itself, which no deadline closes.
@@ -91,8 +104,16 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, fmt.Errorf("status %s: an answer of another protocol than HTTP", statusLine(res.StatusCode))
 	}
-	res.Body = &cancelling{ReadCloser: res.Body, cancel: cancel}
+	res.Body = &boundedBody{ReadCloser: res.Body, explain: explain, cancel: cancel}
 	return res, nil
+}
+
+// timeoutError says that an answer was not complete in time.
+type timeoutError struct{ limit time.Duration }
+
+// Error names the limit.
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("timed out: no complete answer within %v (limit timeout)", e.limit)
 }
 
 // once returns a request that net/http does not repeat by itself if the server hangs up. net/http
@@ -113,16 +134,26 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// cancelling cancels a request's deadline when its answer has been read.
-type cancelling struct {
+// boundedBody is the body of an answer that must be complete in time.
+type boundedBody struct {
 	io.ReadCloser
-	cancel context.CancelFunc
+	explain func(error) error
+	cancel  context.CancelFunc
+}
+
+// Read reads the body.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.explain(err)
+	}
+	return n, err
 }
 
 // Close ends the request.
-func (c *cancelling) Close() error {
-	defer c.cancel()
-	return c.ReadCloser.Close()
+func (b *boundedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // closedNetworkError says that an address may not be dialled.
