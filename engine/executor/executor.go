@@ -113,8 +113,8 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if m.Err != nil {
 		return delivery.As(delivery.Permanent, m.Err)
 	}
-	r, err := requested(m.Event)
-	if err != nil {
+	var r event.Requested
+	if err := decide.DecodeData(m.Event, &r); err != nil {
 		return delivery.As(delivery.Permanent, err)
 	}
 	env, err := s.definitions.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])

@@ -1,7 +1,10 @@
 package executor
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -41,6 +44,18 @@ func (j *job) report(now time.Time) {
 		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, Task: m.Event.Task,
 		Data: completed(j.result),
 	}
+}
+
+// completed encodes the data of a reply. It does not escape HTML, so that an output that is HTML does
+// not grow.
+func completed(c *event.Completed) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(c); err != nil {
+		panic(fmt.Sprintf("encode the result of %s: %v", c.TaskID, err)) // outputs are JSON
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 // address identifies a message by tenant and stream ID.
