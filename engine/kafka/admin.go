@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,7 +15,7 @@ import (
 type State struct {
 	Brokers int
 	Topics  []Topic
-	Lag     int64 // messages of the schedule topic that its group has not read; -1: unknown
+	Lag     int64 // messages that the group has not read; -1: unknown
 }
 
 // Topic is a topic as reported by the brokers.
@@ -44,12 +45,21 @@ func (t Topic) Problems() []string {
 	return out
 }
 
-// Inspect returns the state of the brokers and of the named topics.
+// Inspect returns the state of the brokers and of the named topics. The lag is that of the group in the
+// schedule topic.
 func Inspect(ctx context.Context, o Options, topics ...string) (State, error) {
 	state := State{Lag: -1}
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
-		state, err = o.state(ctx, admin, topics)
-		return err
+		if state, err = o.state(ctx, admin, topics); err != nil {
+			return err
+		}
+		// Reading the lag need not be allowed.
+		if lags, err := admin.Lag(ctx, o.Group); err == nil {
+			if group := lags[o.Group]; group.Error() == nil {
+				state.Lag = group.Lag.TotalByTopic()[o.ScheduleTopic].Lag
+			}
+		}
+		return nil
 	})
 	return state, err
 }
@@ -64,11 +74,12 @@ func (o Options) admin(ctx context.Context, do func(context.Context, *kadm.Clien
 	}
 	defer cl.Close()
 	if err := do(ctx, kadm.NewClient(cl)); err != nil {
-		return fmt.Errorf("ask Kafka at %v: %w", o.Brokers, err)
+		return fmt.Errorf("ask Kafka at %s: %w", strings.Join(o.Brokers, ","), err)
 	}
 	return nil
 }
 
+// state returns the state of the brokers and of topics, without a lag.
 func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) (State, error) {
 	state := State{Lag: -1}
 	meta, err := admin.Metadata(ctx, names...)
@@ -99,17 +110,12 @@ func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) 
 	if len(existing) == 0 {
 		return state, nil
 	}
-	// Neither call need be allowed: what cannot be read stays unknown.
+	// Reading the configuration need not be allowed.
 	if configs, err := admin.DescribeTopicConfigs(ctx, existing...); err == nil {
 		for i, t := range state.Topics {
 			if config, err := configs.On(t.Name, nil); err == nil {
 				state.Topics[i].MinInSync = minInSync(config)
 			}
-		}
-	}
-	if lags, err := admin.Lag(ctx, o.Group); err == nil {
-		if group := lags[o.Group]; group.Error() == nil {
-			state.Lag = group.Lag.TotalByTopic()[o.ScheduleTopic].Lag
 		}
 	}
 	return state, nil
@@ -142,7 +148,6 @@ func Init(ctx context.Context, o Options, dry bool) ([]string, error) {
 			if !t.Missing {
 				continue
 			}
-
 			replies, err := create(ctx, int32(o.Partitions), int16(o.Replication), nil, t.Name)
 			if err != nil {
 				return err

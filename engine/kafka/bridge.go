@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -57,14 +58,11 @@ var errCreated = errors.New("it has been created, and is used from now on")
 func (o BridgeOptions) Inspect(ctx context.Context, topics, listen []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
 	state := State{Lag: -1}
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
-		if state, err = o.state(ctx, admin, topics); err != nil {
-			return err
-		}
-		state.Lag = -1
-		if len(listen) > 0 {
+		state, err = o.state(ctx, admin, topics)
+		if err == nil && len(listen) > 0 {
 			state.Lag = o.lag(ctx, admin, listen, after)
 		}
-		return nil
+		return err
 	})
 	return state, err
 }
@@ -244,18 +242,13 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 
 // prepare makes the client read exactly the partitions of the topics.
 func (r *Receiver) prepare(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
-	refresh := time.Since(r.refreshed) >= refreshInterval
-	for _, topic := range topics {
-		refresh = refresh || r.topics[topic] == nil && r.client == nil
-	}
 	for topic := range r.topics {
 		if !slices.Contains(topics, topic) {
 			r.stop() // drop buffered messages of the topic
-			refresh = true
 			break
 		}
 	}
-	if !refresh {
+	if time.Since(r.refreshed) < refreshInterval {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
@@ -272,15 +265,15 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	}
 	meta, err := kadm.NewClient(r.client).Metadata(ctx, topics...)
 	if err != nil {
-		return fmt.Errorf("ask Kafka at %v for topics: %w", r.opts.Brokers, err)
+		return fmt.Errorf("ask Kafka at %s for topics: %w", strings.Join(r.opts.Brokers, ","), err)
 	}
 	var missing []string
 	for _, topic := range topics {
 		detail := meta.Topics[topic]
 		known := r.topics[topic]
 		if known != nil && (detail.Err != nil && errors.Is(detail.Err, kerr.UnknownTopicOrPartition) || detail.Err == nil && logOf(detail) != known.log) {
-			r.stop() // it was deleted
-			return nil
+			r.stop() // it was deleted: a new client begins, which does not know it
+			return r.prepare(ctx, topics, after)
 		}
 		if errors.Is(detail.Err, kerr.UnknownTopicOrPartition) {
 			missing = append(missing, topic)

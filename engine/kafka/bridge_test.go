@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 
@@ -212,4 +213,48 @@ func TestTransactions(t *testing.T) {
 	if len(read) != 1 || r.Lags()[inTopic+"/0"] != 0 {
 		t.Errorf("read %d messages, lag %v", len(read), r.Lags())
 	}
+}
+
+// A topic that is deleted has no messages; once it is created again, it is read from its start.
+func TestReceiverDeletedTopic(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, inTopic))
+	o := kafka.BridgeOptions{Options: f.options(), Group: "flunq"}
+	o.Wait = 100 * time.Millisecond
+	r, err := kafka.NewReceiver(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(context.WithoutCancel(t.Context()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	receive := func(want string) {
+		t.Helper()
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: inTopic, Value: []byte(want)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+			// The broker may say that the topic is unknown.
+			if messages, _ := r.Fetch(t.Context(), []string{inTopic}, none); len(messages) > 0 {
+				if got := string(messages[0].Value); got != want || len(messages) > 1 {
+					t.Fatalf("received %d messages, first %s, want %s", len(messages), got, want)
+				}
+				return
+			}
+		}
+		t.Fatalf("%s is not received", want)
+	}
+	receive("old")
+	if err := f.cluster.DeleteTopic(inTopic); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.cluster.CreateTopic(inTopic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	cl.PurgeTopicsFromClient(inTopic)
+	receive("new")
 }
