@@ -5,10 +5,13 @@ package nats
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,22 +54,24 @@ const Subjects = "flunq.>"
 func (o Options) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for url := range strings.SplitSeq(o.URL, ",") {
-		scheme, rest, ok := strings.Cut(strings.TrimSpace(url), "://")
-		if !ok || rest == "" || scheme != "nats" && scheme != "tls" && scheme != "ws" && scheme != "wss" {
-			wrong("NATS_URL has a part that is no address: want nats://host:port or tls://host:port, several separated by commas")
+	for text := range strings.SplitSeq(o.URL, ",") {
+		// The message must not show a password, as that of url.Parse does.
+		if u, err := url.Parse(strings.TrimSpace(text)); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			wrong("NATS_URL has a part that is no address: want nats://host:port or tls://host:port, several separated by commas, with special characters of a password percent-encoded")
 		}
 	}
 	if o.Stream == "" || strings.ContainsAny(o.Stream, " .*>/\\") {
 		wrong("NATS_STREAM is %q: want a name without spaces, dots, *, > and slashes", o.Stream)
 	}
-	for name, file := range map[string]string{"NATS_CREDS": o.Creds, "NATS_TLS_CA": o.CA, "NATS_TLS_CERT": o.Cert, "NATS_TLS_KEY": o.Key} {
-		if _, err := os.Stat(file); file != "" && err != nil {
-			wrong("%s: %w", name, err)
+	for _, file := range []struct{ setting, name string }{{"NATS_CREDS", o.Creds}, {"NATS_TLS_CA", o.CA}} {
+		if _, err := os.Stat(file.name); file.name != "" && err != nil {
+			wrong("%s: %w", file.setting, err)
 		}
 	}
 	if (o.Cert == "") != (o.Key == "") {
 		wrong("NATS_TLS_CERT and NATS_TLS_KEY need each other")
+	} else if _, err := tls.LoadX509KeyPair(o.Cert, o.Key); o.Cert != "" && err != nil {
+		wrong("NATS_TLS_CERT and NATS_TLS_KEY: %w", err)
 	}
 	if o.Timeout < time.Second || o.Timeout > time.Minute {
 		wrong("the time-out of publications is %s: want 1s to 1m", o.Timeout)
@@ -80,8 +85,8 @@ func (o Options) Check() error {
 // Address returns the URL without user, password and token.
 func (o Options) Address() string {
 	urls := strings.Split(o.URL, ",")
-	for i, url := range urls {
-		scheme, rest, ok := strings.Cut(url, "://")
+	for i, text := range urls {
+		scheme, rest, ok := strings.Cut(text, "://")
 		if at := strings.LastIndexByte(rest, '@'); ok && at >= 0 {
 			urls[i] = scheme + "://***" + rest[at:]
 		}

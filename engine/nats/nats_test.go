@@ -323,6 +323,13 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
+	for _, address := range []string{"nats://anna:ses%zzame@localhost", "nats://anna:sesame@localhost:x", "nats://anna:se#same@localhost"} {
+		o := nats.Defaults()
+		o.URL = address
+		if err := o.Check(); err == nil || strings.Contains(err.Error(), "ame@") || !strings.Contains(err.Error(), "percent-encoded") {
+			t.Errorf("%s: %v, want advice that shows no password", address, err)
+		}
+	}
 }
 
 // Errors name what is missing, with the command that adds it.
