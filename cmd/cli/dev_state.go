@@ -91,9 +91,14 @@ func (s DevState) Write(sh *Shell) error {
 	return nil
 }
 
-// Remove removes the state, unless another process has published its own meanwhile.
-func (s DevState) Remove(sh *Shell) {
-	if now, ok := ReadDevState(sh); ok && now.PID == s.PID && now.URL == s.URL {
-		_ = os.Remove(devStatePath(sh)) // a stale file is ignored
+// Withdraw ends the publication of s, unless another process has published its own state
+// meanwhile: commands find the flunq dev of before again, if that is still running.
+func (s DevState) Withdraw(ctx context.Context, sh *Shell, before DevState) {
+	if now, ok := ReadDevState(sh); !ok || now.PID != s.PID || now.URL != s.URL {
+		return
 	}
+	if before.Answers(ctx) && before.Write(sh) == nil {
+		return
+	}
+	_ = os.Remove(devStatePath(sh)) // a stale file is ignored
 }

@@ -36,6 +36,8 @@ type developer struct {
 	rdb   wire.Redis
 	state cli.DevState
 
+	before cli.DevState // of the flunq dev that ran already, if any
+
 	scheduling *scheduling // nil: none
 }
 
@@ -209,6 +211,7 @@ func (d *developer) open(ctx context.Context) error {
 	}
 	before, known := cli.ReadDevState(d.sh)
 	known = known && before.Answers(ctx)
+	d.before = before
 	var err error
 	d.redis, err = dev.Open(ctx, opts)
 	switch {
@@ -253,7 +256,7 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 	done := make(chan error, 1)
 	go func() { done <- d.services(running, opts, log) }()
 	d.announce()
-	defer d.state.Remove(d.sh)
+	defer func() { d.state.Withdraw(context.WithoutCancel(ctx), d.sh, d.before) }()
 	docs.look(ctx)
 	looks, saves := time.NewTicker(lookEvery), time.NewTicker(saveEvery)
 	defer looks.Stop()
