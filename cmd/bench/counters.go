@@ -99,7 +99,7 @@ func (r *counters) add(info string) {
 	r.known = r.known || known
 	r.cpu += seconds("used_cpu_user") + seconds("used_cpu_sys")
 	r.commands, r.reads = r.commands+number("total_commands_processed"), r.reads+number("total_reads_processed")
-	r.memory += number("used_memory") - number("mem_clients_normal") // without the buffers of clients, which vary
+	r.memory += number("used_memory")
 }
 
 // tripsOf returns the round trips of the services. For services in other processes these

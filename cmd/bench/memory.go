@@ -3,9 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // memory measures how many bytes of Redis a timer, an event and an execution take.
@@ -25,17 +28,41 @@ func (m memory) measure(ctx context.Context) error {
 	return nil
 }
 
-// grown returns the number of bytes by which do increases the memory of Redis.
+// grown returns the number of bytes by which do increases the memory of Redis. It runs do twice, since
+// Redis keeps statistics of each command from its first use on, some 30 kB each.
 func (m memory) grown(ctx context.Context, do func() error) (float64, error) {
 	if err := m.fresh(ctx); err != nil {
 		return 0, err
 	}
-	before := m.read(ctx, nil).memory
 	if err := do(); err != nil {
 		return 0, err
 	}
-	return float64(m.read(ctx, nil).memory - before), nil
+	if err := m.fresh(ctx); err != nil {
+		return 0, err
+	}
+	before := m.used(ctx)
+	if err := do(); err != nil {
+		return 0, err
+	}
+	return float64(m.used(ctx) - before), nil
 }
+
+// used returns the number of bytes that Redis uses without the buffers of its clients, which vary. For
+// these INFO has an estimate only.
+func (m memory) used(ctx context.Context) int64 {
+	used := m.read(ctx, nil).memory
+	_ = wire.EachMaster(ctx, m.rdb, func(ctx context.Context, master wire.Redis, _ string) error {
+		clients, err := master.ClientList(ctx).Result()
+		for _, found := range clientMemory.FindAllStringSubmatch(clients, -1) {
+			n, _ := strconv.ParseInt(found[1], 10, 64)
+			used -= n
+		}
+		return err
+	})
+	return used
+}
+
+var clientMemory = regexp.MustCompile(`\btot-mem=([0-9]+)`)
 
 func (m memory) ofTimers(ctx context.Context) error {
 	m.report("pending timers", 0)
