@@ -26,7 +26,7 @@ func NewBridge(log *slog.Logger, registry prometheus.Registerer) *Bridge {
 		log:       log,
 		published: r.counter("bridge_published_total", "Events that the bridge has published, by tenant.", "tenant"),
 		received:  r.counter("bridge_received_total", "Messages that the bridge has read, by topic and result.", "topic", "result"),
-		failed:    r.counter("bridge_errors_total", "What the bridge could not do, by class.", "class"),
+		failed:    r.counter("bridge_errors_total", "Failures of the bridge, by class.", "class"),
 		lag:       r.gauge("bridge_feed_lag", "Messages that the bridge has not read, by topic and partition.", "topic", "partition"),
 	}
 }

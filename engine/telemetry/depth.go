@@ -18,6 +18,8 @@ import (
 
 // depth is a collector that queries Redis when it is scraped.
 type depth struct {
+	descriptions
+
 	engine *engine.Engine
 	log    *slog.Logger
 	labels tenantLabels
@@ -31,34 +33,40 @@ type depth struct {
 // Depth returns a collector of the number of timers, stream entries, dead letters and
 // executions in Redis, and of the process' circuit breakers that are not closed.
 func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, nil)
-	}
-	return &depth{
-		engine: e, log: log,
-		timers:     describe("timer_zset_size", "Pending timers."),
-		overdue:    describe("flunq_timers_overdue", "Timers that were due more than a second ago."),
-		length:     describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant"),
-		lag:        describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group"),
-		pending:    describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group"),
-		oldest:     describe("flunq_stream_oldest_pending_seconds", "Seconds since the first pending entry was last delivered.", "tenant", "group"),
-		dead:       describe("flunq_dead_letters", "Dead letters.", "tenant"),
-		bridge:     describe("bridge_lag", "Entries that the bridge has not published, or not yet passed over.", "tenant"),
-		executions: describe("flunq_executions", "Stored executions, by status; those that have not ended are open.", "tenant", "status"),
-		breakers:   describe("flunq_circuit_open", "1 for a host whose circuit breaker is open for a tenant's calls, 0.5 while it is half-open.", "tenant", "host"),
+	d := &depth{engine: e, log: log}
+	d.timers = d.describe("timer_zset_size", "Pending timers.")
+	d.overdue = d.describe("flunq_timers_overdue", "Timers that were due more than a second ago.")
+	d.length = d.describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant")
+	d.lag = d.describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group")
+	d.pending = d.describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group")
+	d.oldest = d.describe("flunq_stream_oldest_pending_seconds", "Seconds since the first pending entry was last delivered.", "tenant", "group")
+	d.dead = d.describe("flunq_dead_letters", "Dead letters.", "tenant")
+	d.bridge = d.describe("bridge_lag", "Entries that the bridge has not yet published or skipped.", "tenant")
+	d.executions = d.describe("flunq_executions", "Stored executions, by status; those that have not ended are open.", "tenant", "status")
+	d.breakers = d.describe("flunq_circuit_open", "1 for a host whose circuit breaker is open for a tenant's calls, 0.5 while it is half-open.", "tenant", "host")
 
-		memory:      describe("flunq_redis_memory_bytes", "Memory that a master of the Redis Cluster uses.", "master"),
-		memoryLimit: describe("flunq_redis_memory_limit_bytes", "maxmemory of a master of the Redis Cluster, 0 without one.", "master"),
-		replicas:    describe("flunq_redis_replicas", "Replicas of a master of the Redis Cluster that can be reached.", "master"),
-		clock:       describe("flunq_redis_clock_ahead_seconds", "How far the clock of a master of the Redis Cluster is ahead of the slowest one.", "master"),
-		placed:      describe("flunq_redis_tenants", "Tenants of this process on a master of the Redis Cluster.", "master"),
-		uncovered:   describe("flunq_redis_uncovered_slots", "Slots of the Redis Cluster that no master serves."),
-	}
+	d.memory = d.describe("flunq_redis_memory_bytes", "Memory that a master of the Redis Cluster uses.", "master")
+	d.memoryLimit = d.describe("flunq_redis_memory_limit_bytes", "maxmemory of a master of the Redis Cluster, 0 without one.", "master")
+	d.replicas = d.describe("flunq_redis_replicas", "Replicas of a master of the Redis Cluster that can be reached.", "master")
+	d.clock = d.describe("flunq_redis_clock_ahead_seconds", "How far the clock of a master of the Redis Cluster is ahead of the slowest one.", "master")
+	d.placed = d.describe("flunq_redis_tenants", "Tenants of this process on a master of the Redis Cluster.", "master")
+	d.uncovered = d.describe("flunq_redis_uncovered_slots", "Slots of the Redis Cluster that no master serves.")
+	return d
+}
+
+// descriptions are the metrics of a collector.
+type descriptions []*prometheus.Desc
+
+// describe adds a metric.
+func (d *descriptions) describe(name, help string, labels ...string) *prometheus.Desc {
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	*d = append(*d, desc)
+	return desc
 }
 
 // Describe implements prometheus.Collector.
-func (d *depth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.bridge, d.executions, d.breakers, d.memory, d.memoryLimit, d.replicas, d.clock, d.placed, d.uncovered} {
+func (d *descriptions) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range *d {
 		out <- desc
 	}
 }

@@ -74,26 +74,19 @@ func missingMasters(ctx context.Context, e *engine.Engine) (reason string) {
 	if !e.Store.Clustered() {
 		return ""
 	}
-	counted := make(chan string, 1)
-	go func() {
+	return within(ctx, "not every master of the Redis Cluster answers: the tenants of the others wait", func() string {
 		asking, cancel := context.WithTimeout(ctx, patience/2)
 		defer cancel()
 		writable, all, err := store.WritableMasters(asking, e.Store)
 		switch {
 		case err != nil:
-			counted <- public(err)
+			return public(err)
 		case writable < all:
-			counted <- fmt.Sprintf("only %d of %d masters of the Redis Cluster answer and accept writes: the tenants of the others wait", writable, all)
+			return fmt.Sprintf("only %d of %d masters of the Redis Cluster answer and accept writes: the tenants of the others wait", writable, all)
 		default:
-			counted <- ""
+			return ""
 		}
-	}()
-	select {
-	case reason = <-counted:
-		return reason
-	case <-ctx.Done():
-		return "not every master of the Redis Cluster answers: the tenants of the others wait"
-	}
+	})
 }
 
 // readOnly returns why Redis refuses writes, "" if it does not.
@@ -109,22 +102,25 @@ func readOnly(ctx context.Context, e *engine.Engine) string {
 	}
 }
 
-// unreachable returns why Redis cannot be reached, or "" if it can. It returns when ctx ends, even if
-// the connection hangs.
+// unreachable returns why Redis cannot be reached, or "" if it can. It returns when ctx ends.
 func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
-	answered := make(chan error, 1)
-	go func() {
-		_, err := e.Store.Now(ctx)
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		if err != nil {
+	return within(ctx, "Redis does not answer", func() string {
+		if _, err := e.Store.Now(ctx); err != nil {
 			return public(err)
 		}
 		return ""
+	})
+}
+
+// within returns the result of ask, or late if ctx ends first: a connection may hang for longer.
+func within(ctx context.Context, late string, ask func() string) string {
+	answered := make(chan string, 1)
+	go func() { answered <- ask() }()
+	select {
+	case reason := <-answered:
+		return reason
 	case <-ctx.Done():
-		return "Redis does not answer"
+		return late
 	}
 }
 
@@ -164,7 +160,7 @@ func (t *Telemetry) workers(e *engine.Engine) WorkerHealth {
 	return WorkerHealth{
 		Status: all.Status, WorkerCount: all.Instances,
 		HealthyWorkers: all.Healthy, DegradedWorkers: all.Degraded, UnhealthyWorkers: all.Unhealthy,
-		EventsProcessed: c.Processed, EventsSucceeded: c.Succeeded, EventsFailed: c.Failed, ActiveEvents: c.Active,
+		EventsProcessed: c.Processed(), EventsSucceeded: c.Succeeded, EventsFailed: c.Failed, ActiveEvents: c.Active,
 		Timestamp: time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 	}
 }

@@ -27,8 +27,8 @@ func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Interval
 			last = t.logChange(ctx, e, last)
 		case <-metrics.C:
 			for _, service := range services() {
-				if c := t.Counts(service); c.Processed > 0 {
-					t.log.InfoContext(ctx, "metrics", "service", service, "events_processed", c.Processed,
+				if c := t.Counts(service); c.Processed() > 0 {
+					t.log.InfoContext(ctx, "metrics", "service", service, "events_processed", c.Processed(),
 						"events_succeeded", c.Succeeded, "events_failed", c.Failed, "active_events", c.Active)
 				}
 			}

@@ -40,7 +40,7 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 		expired:    r.counter("scheduler_lease_expired_total", "Events claimed again because the outcome of an earlier publication was unknown.").WithLabelValues(),
 		reconciled: r.counter("scheduler_reconciled_total", "Open events in DynamoDB that the index in Redis lacked.").WithLabelValues(),
 		lateness:   r.histogram("scheduler_lateness_seconds", "Seconds from when an event was due until its publication began.", late()).WithLabelValues(),
-		publishing: r.histogram("scheduler_publish_seconds", "Seconds that publishing took, for each event that of its batch.", quick()).WithLabelValues(),
+		publishing: r.histogram("scheduler_publish_seconds", "Seconds that publishing a batch of events took, counted for each event.", quick()).WithLabelValues(),
 		rpcs:       r.counter("grpc_server_handled_total", "Answered RPCs, by method and status code.", "grpc_method", "grpc_code"),
 		rpcTime:    r.histogram("grpc_server_handling_seconds", "Seconds until an RPC was answered.", quick(), "grpc_method"),
 	}
@@ -131,6 +131,8 @@ func (s *Scheduler) Handled(method, code string, took time.Duration) {
 
 // schedulerDepth is a collector that queries Redis when it is scraped.
 type schedulerDepth struct {
+	descriptions
+
 	process SchedulerProcess
 	log     *slog.Logger
 
@@ -147,26 +149,15 @@ type SchedulerProcess struct {
 
 // SchedulerDepth returns a collector of what is pending in Redis and in a process.
 func SchedulerDepth(process SchedulerProcess, log *slog.Logger) prometheus.Collector {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, nil)
-	}
-	return &schedulerDepth{
-		process: process, log: log,
-		pending:    describe("scheduler_pending", "Scheduled events that are not yet claimed.", "partition"),
-		overdue:    describe("scheduler_overdue", "Events that should have been claimed."),
-		processing: describe("scheduler_processing", "Events that a process has claimed."),
-		dead:       describe("scheduler_dead", "Dead-lettered events."),
-		partitions: describe("scheduler_partitions_owned", "Partitions that belong to this process."),
-		semaphore:  describe("scheduler_semaphore_in_use", "Batches that this process is publishing."),
-		lag:        describe("scheduler_feed_lag", "Messages of a partition of the feed that this process has not read yet.", "partition"),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (d *schedulerDepth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.pending, d.overdue, d.processing, d.dead, d.partitions, d.semaphore, d.lag} {
-		out <- desc
-	}
+	d := &schedulerDepth{process: process, log: log}
+	d.pending = d.describe("scheduler_pending", "Scheduled events that are not yet claimed.", "partition")
+	d.overdue = d.describe("scheduler_overdue", "Events that should have been claimed.")
+	d.processing = d.describe("scheduler_processing", "Events that a process has claimed.")
+	d.dead = d.describe("scheduler_dead", "Dead-lettered events.")
+	d.partitions = d.describe("scheduler_partitions_owned", "Partitions that belong to this process.")
+	d.semaphore = d.describe("scheduler_semaphore_in_use", "Batches that this process is publishing.")
+	d.lag = d.describe("scheduler_feed_lag", "Messages of a partition of the feed that this process has not read yet.", "partition")
+	return d
 }
 
 // Collect implements prometheus.Collector. It omits metrics that cannot be queried.

@@ -30,8 +30,7 @@ type Telemetry struct {
 	labels                        tenantLabels
 
 	mu     sync.Mutex
-	active map[string]work // by service, consumer and message
-	counts map[string]Counts
+	active map[string]*work // by service, consumer and message
 }
 
 // work is a message that a service is handling.
@@ -42,15 +41,20 @@ type work struct {
 
 // Counts holds the numbers of events that a service has handled and is handling.
 type Counts struct {
-	Processed, Succeeded, Failed, Active int64
+	Succeeded, Failed, Active int64
 }
+
+// Processed returns the number of events that the service has handled.
+func (c Counts) Processed() int64 { return c.Succeeded + c.Failed }
 
 // meters are the metrics that all services have.
 type meters struct {
-	processed, errors                    *prometheus.CounterVec
-	subscription, dead, claimed, unfired prometheus.Counter
-	duration                             *prometheus.HistogramVec
-	active                               prometheus.Gauge
+	processed, errors                        *prometheus.CounterVec
+	subscription, dead, claimed, redisErrors prometheus.Counter
+	duration                                 *prometheus.HistogramVec
+	active                                   prometheus.Gauge
+
+	counts Counts // guarded by Telemetry.mu
 }
 
 // services returns the names of the services that are counted.
@@ -58,13 +62,13 @@ func services() []string { return []string{"worker", "executor", "timer"} }
 
 // New returns a Telemetry that logs to log, and registers all its metrics.
 func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
-	t := &Telemetry{log: log, services: map[string]*meters{}, active: map[string]work{}, counts: map[string]Counts{}}
+	t := &Telemetry{log: log, services: map[string]*meters{}, active: map[string]*work{}}
 	r := registered(registry)
 	for _, name := range services() {
 		t.services[name] = newMeters(name, r)
 	}
 	t.registration = r.histogram("timer_registration_duration_seconds", "Seconds that registering a timer took.", quick()).WithLabelValues()
-	t.firing = r.histogram("timer_firing_duration_seconds", "Seconds that firing took, for each timer that of its batch.", quick()).WithLabelValues()
+	t.firing = r.histogram("timer_firing_duration_seconds", "Seconds that firing a batch of timers took, counted for each timer.", quick()).WithLabelValues()
 	t.latency = r.histogram("timer_firing_latency_seconds", "Seconds from when a timer was due until it was fired.", late()).WithLabelValues()
 	t.tasks = r.counter("executor_tasks_processed_total", "Performed tasks, by type and status.", "task_type", "status")
 	t.durations = r.histogram("executor_task_duration_seconds", "Seconds that performing a task took.", long(), "task_type")
@@ -104,7 +108,7 @@ func newMeters(name string, r factory) *meters {
 		subscription: r.counter(name+"_subscription_errors_total", "Failed reads of the stream.").WithLabelValues(),
 		dead:         r.counter(name+"_event_dlq_total", "Dead-lettered events.").WithLabelValues(),
 		claimed:      r.counter(name+"_events_claimed_total", "Events claimed from silent consumers.").WithLabelValues(),
-		unfired:      r.counter(name+"_redis_errors_total", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
+		redisErrors:  r.counter(name+"_redis_errors_total", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
 		duration:     r.histogram(name+"_processing_duration_seconds", "Seconds that handling an event took.", long(), "type"),
 		active:       r.gauge(name+"_active_events", "Events that are being handled.").WithLabelValues(),
 	}
@@ -141,11 +145,11 @@ func long() []float64 {
 	return []float64{.0005, .001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 }
 
-// Counts returns the counts of a service.
+// Counts returns the counts of a service: worker, executor or timer.
 func (t *Telemetry) Counts(service string) Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counts[service]
+	return t.services[service].counts
 }
 
 // Observe records an activity; it is the engine's observer.
@@ -177,13 +181,13 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 	case delivery.Unread:
 		m.subscription.Inc()
 	case delivery.Unfired:
-		m.unfired.Inc()
+		m.redisErrors.Inc()
 	case delivery.Performed:
 		t.performed(a, now)
 	case delivery.Registered, delivery.Cancelled:
 		t.registered(a, now)
 	case delivery.Firing:
-		t.mark(a, now)
+		t.firingBegan(a, now)
 	case delivery.Fired:
 		t.fired(m, a, now)
 	}
@@ -207,69 +211,62 @@ func key(a delivery.Activity) string {
 	return a.Service + " " + a.Consumer + " " + a.Message.Tenant + " " + a.Message.ID
 }
 
-func (t *Telemetry) mark(a delivery.Activity, now time.Time) {
+// firingBegan records that a consumer fires a batch of timers.
+func (t *Telemetry) firingBegan(a delivery.Activity, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.active[key(a)] = work{began: now}
+	t.active[key(a)] = &work{began: now}
 }
 
-func (t *Telemetry) began(a delivery.Activity) work {
+// took returns the time since a consumer began what it does, 0 if that is unknown.
+func (t *Telemetry) took(a delivery.Activity, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.active[key(a)]
+	if w := t.active[key(a)]; w != nil {
+		return now.Sub(w.began)
+	}
+	return 0
 }
 
 // begin records that a consumer handles a message. It may begin one again before it has ended it.
 func (t *Telemetry) begin(m *meters, a delivery.Activity, now time.Time) {
 	t.mu.Lock()
-	_, known := t.active[key(a)]
-	t.mu.Unlock()
-	t.mark(a, now)
-	if known {
-		return
-	}
-	m.active.Inc()
-	t.count(a.Service, func(c *Counts) { c.Active++ })
-}
-
-func (t *Telemetry) count(service string, change func(*Counts)) {
-	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.counts[service]
-	change(&c)
-	t.counts[service] = c
+	if t.active[key(a)] == nil {
+		m.active.Inc()
+		m.counts.Active++
+	}
+	t.active[key(a)] = &work{began: now}
 }
 
 // end records that a consumer has finished a message. If Redis failed, it may not have begun it.
 func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
+	took := t.took(a, now)
 	t.mu.Lock()
-	w, known := t.active[key(a)]
-	delete(t.active, key(a))
-	t.mu.Unlock()
-	if known {
+	w := t.active[key(a)]
+	if w != nil {
+		delete(t.active, key(a))
 		m.active.Dec()
-		t.count(a.Service, func(c *Counts) { c.Active-- })
-	}
-	if a.What == delivery.Broken {
-		m.unfired.Inc()
-		return
+		m.counts.Active--
 	}
 	status := "success"
-	if w.failed {
+	switch {
+	case a.What == delivery.Broken:
+		m.redisErrors.Inc()
+	case w != nil && w.failed:
 		status = "failure"
+		m.counts.Failed++
+	default:
+		m.counts.Succeeded++
+	}
+	t.mu.Unlock()
+	if a.What == delivery.Broken {
+		return
 	}
 	kind := typeOf(a.Message.Event.Type)
 	m.processed.WithLabelValues(kind, status).Inc()
-	m.duration.WithLabelValues(kind).Observe(now.Sub(w.began).Seconds())
-	t.count(a.Service, func(c *Counts) {
-		c.Processed++
-		if w.failed {
-			c.Failed++
-		} else {
-			c.Succeeded++
-		}
-	})
-	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", now.Sub(w.began).Milliseconds())...)
+	m.duration.WithLabelValues(kind).Observe(took.Seconds())
+	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", took.Milliseconds())...)
 }
 
 // typeOf returns an event's type as a label; all external types share one, since there may be any
@@ -283,9 +280,9 @@ func typeOf(typ event.Type) string {
 
 func (t *Telemetry) failed(m *meters, a delivery.Activity) {
 	t.mu.Lock()
-	w := t.active[key(a)]
-	w.failed = true
-	t.active[key(a)] = w
+	if w := t.active[key(a)]; w != nil {
+		w.failed = true
+	}
 	t.mu.Unlock()
 	m.errors.WithLabelValues(string(a.Class), strconv.Itoa(a.Message.Attempt+1)).Inc()
 	fields := t.fields(a, "attempt", a.Message.Attempt+1, "error_class", a.Class, "err", a.Err)
@@ -302,7 +299,7 @@ func (t *Telemetry) performed(a delivery.Activity, now time.Time) {
 	if a.Err != nil {
 		status = "failure"
 	}
-	took := now.Sub(t.began(a).began)
+	took := t.took(a, now)
 	t.tasks.WithLabelValues(a.Task, status).Inc()
 	t.durations.WithLabelValues(a.Task).Observe(took.Seconds())
 	t.log.Debug("task performed", t.fields(a, "task_type", a.Task, "status", status, "duration_ms", took.Milliseconds())...)

@@ -10,7 +10,7 @@ import (
 
 // registered logs a timer that was set or cancelled.
 func (t *Telemetry) registered(a delivery.Activity, now time.Time) {
-	took := now.Sub(t.began(a).began)
+	took := t.took(a, now)
 	fields := append(t.fields(a), timerFields(*a.Timer)...)
 	fields = append(fields, "processing_duration_ms", took.Milliseconds())
 	if a.What == delivery.Cancelled {
@@ -23,7 +23,7 @@ func (t *Telemetry) registered(a delivery.Activity, now time.Time) {
 
 // fired logs a timer that fired, and its lateness.
 func (t *Telemetry) fired(m *meters, a delivery.Activity, now time.Time) {
-	took := now.Sub(t.began(a).began)
+	took := t.took(a, now)
 	late := max(a.At.Sub(a.Timer.Due()), 0)
 	t.firing.Observe(took.Seconds())
 	t.latency.Observe(late.Seconds())

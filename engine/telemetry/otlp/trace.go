@@ -116,13 +116,10 @@ func (e *Exporter) Trace(ctx context.Context, st *store.Store) {
 			select {
 			case x := <-e.ended:
 				e.sendOrDrop(ctx, st, x)
-				continue
-			default:
-			}
-			select {
-			case x := <-e.ended:
-				e.sendOrDrop(ctx, st, x)
 			case <-stopping:
+				for len(e.ended) > 0 {
+					e.sendOrDrop(ctx, st, <-e.ended)
+				}
 				return
 			}
 		}
