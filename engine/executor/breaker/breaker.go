@@ -140,20 +140,20 @@ func (s *Set) Begin(to Target, now time.Time) (*Attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advance(now)
-	h := s.hosts[to]
-	if h == nil {
+	b := s.hosts[to]
+	if b == nil {
 		return &Attempt{of: s, to: to}, nil
 	}
-	if h.circuit == Open && !s.clock.Before(h.until) {
-		s.turn(h, HalfOpen)
+	if b.circuit == Open && !s.clock.Before(b.until) {
+		s.turn(b, HalfOpen)
 	}
 	switch {
-	case h.circuit == HalfOpen && h.probes < s.opts.Probes:
-		h.probes++
-	case h.circuit != Closed:
-		return nil, &OpenError{to.Host, h.failures, h.reason, h.until, h.circuit == HalfOpen}
+	case b.circuit == HalfOpen && b.probes < s.opts.Probes:
+		b.probes++
+	case b.circuit != Closed:
+		return nil, &OpenError{to.Host, b.failures, b.reason, b.until, b.circuit == HalfOpen}
 	}
-	return &Attempt{of: s, to: to, epoch: h.epoch}, nil
+	return &Attempt{of: s, to: to, epoch: b.epoch}, nil
 }
 
 // advance moves the clock. A call's time may be older than that of calls begun earlier, because
@@ -164,10 +164,10 @@ func (s *Set) advance(now time.Time) {
 		s.clock = now
 	case s.clock.Sub(now) > oldest:
 		s.clock = now
-		for _, h := range s.hosts {
-			h.opened = earlier(h.opened, now)
-			h.until = earlier(h.until, now.Add(s.longest()))
-			h.changed = earlier(h.changed, now)
+		for _, b := range s.hosts {
+			b.opened = earlier(b.opened, now)
+			b.until = earlier(b.until, now.Add(s.longest()))
+			b.changed = earlier(b.changed, now)
 		}
 		s.swept = earlier(s.swept, now)
 	}
@@ -188,8 +188,8 @@ func earlier(a, b time.Time) time.Time {
 
 // forget drops hosts that have been silent for long.
 func (s *Set) forget() {
-	for host, h := range s.hosts {
-		if s.clock.Sub(h.changed) > quietAfter && s.clock.After(h.until) {
+	for host, b := range s.hosts {
+		if s.clock.Sub(b.changed) > quietAfter && s.clock.After(b.until) {
 			delete(s.hosts, host)
 		}
 	}
@@ -202,8 +202,8 @@ func (s *Set) reserve() {
 		return
 	}
 	var least Target
-	for to, h := range s.hosts {
-		if least == (Target{}) || before(to, h, least, s.hosts[least]) {
+	for to, b := range s.hosts {
+		if least == (Target{}) || before(to, b, least, s.hosts[least]) {
 			least = to
 		}
 	}
@@ -211,25 +211,25 @@ func (s *Set) reserve() {
 }
 
 // before orders hosts by which to drop first.
-func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
+func before(to Target, b *breaker, otherTo Target, other *breaker) bool {
 	switch {
-	case (h.circuit == Closed) != (other.circuit == Closed):
-		return h.circuit == Closed
-	case !h.changed.Equal(other.changed):
-		return h.changed.Before(other.changed)
+	case (b.circuit == Closed) != (other.circuit == Closed):
+		return b.circuit == Closed
+	case !b.changed.Equal(other.changed):
+		return b.changed.Before(other.changed)
 	}
 	return cmp.Or(strings.Compare(to.Host, otherTo.Host), strings.Compare(to.Tenant, otherTo.Tenant)) < 0
 }
 
 // turn changes a circuit. Outcomes of calls begun before the change no longer count.
-func (s *Set) turn(h *breaker, to Circuit) {
+func (s *Set) turn(b *breaker, to Circuit) {
 	s.epoch++
-	h.circuit, h.epoch, h.probes, h.changed = to, s.epoch, 0, s.clock
+	b.circuit, b.epoch, b.probes, b.changed = to, s.epoch, 0, s.clock
 	switch to {
 	case Open:
-		h.opened, h.until = s.clock, s.clock.Add(s.opts.Open)
+		b.opened, b.until = s.clock, s.clock.Add(s.opts.Open)
 	case Closed:
-		h.failures, h.reason, h.until = 0, "", time.Time{}
+		b.failures, b.reason, b.until = 0, "", time.Time{}
 	case HalfOpen:
 	}
 }
@@ -252,15 +252,15 @@ func (s *Set) States() []HostState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]HostState, 0, len(s.hosts))
-	for to, h := range s.hosts {
-		if h.private {
+	for to, b := range s.hosts {
+		if b.private {
 			continue
 		}
-		state := h.circuit
-		if state == Open && !s.clock.Before(h.until) {
+		state := b.circuit
+		if state == Open && !s.clock.Before(b.until) {
 			state = HalfOpen
 		}
-		out = append(out, HostState{to.Tenant, to.Host, state, h.failures, h.until})
+		out = append(out, HostState{to.Tenant, to.Host, state, b.failures, b.until})
 	}
 	slices.SortFunc(out, func(a, b HostState) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.Tenant, b.Tenant))
@@ -286,48 +286,48 @@ type Failure struct {
 
 // Succeed reports that the host answered.
 func (a *Attempt) Succeed() {
-	a.end(func(b *Set, h *breaker) {
+	a.end(func(s *Set, b *breaker) {
 		switch {
-		case h == nil || h.epoch != a.epoch:
-		case h.circuit == HalfOpen:
-			b.turn(h, Closed)
-		case h.epoch == 0: // it never opened, so no outcome is late
-			delete(b.hosts, a.to)
+		case b == nil || b.epoch != a.epoch:
+		case b.circuit == HalfOpen:
+			s.turn(b, Closed)
+		case b.epoch == 0: // it never opened, so no outcome is late
+			delete(s.hosts, a.to)
 		default:
-			h.failures, h.reason = 0, ""
+			b.failures, b.reason = 0, ""
 		}
 	})
 }
 
 // Cancel reports that the caller did not wait for the answer.
 func (a *Attempt) Cancel() {
-	a.end(func(_ *Set, h *breaker) {
-		if h != nil && h.epoch == a.epoch && h.circuit == HalfOpen {
-			h.probes--
+	a.end(func(_ *Set, b *breaker) {
+		if b != nil && b.epoch == a.epoch && b.circuit == HalfOpen {
+			b.probes--
 		}
 	})
 }
 
 // Fail reports that the host did not answer or cannot serve.
 func (a *Attempt) Fail(f Failure) {
-	a.end(func(b *Set, h *breaker) {
-		if h == nil && a.epoch == 0 {
-			b.reserve()
-			h = &breaker{circuit: Closed}
-			b.hosts[a.to] = h
+	a.end(func(s *Set, b *breaker) {
+		if b == nil && a.epoch == 0 {
+			s.reserve()
+			b = &breaker{circuit: Closed}
+			s.hosts[a.to] = b
 		}
-		if h == nil {
+		if b == nil {
 			return
 		}
-		h.private = h.private || f.Private
-		if h.epoch == a.epoch {
-			h.failures, h.reason, h.changed = h.failures+1, f.Reason, b.clock
-			if h.circuit == HalfOpen || h.failures >= b.opts.Failures {
-				b.turn(h, Open)
+		b.private = b.private || f.Private
+		if b.epoch == a.epoch {
+			b.failures, b.reason, b.changed = b.failures+1, f.Reason, s.clock
+			if b.circuit == HalfOpen || b.failures >= s.opts.Failures {
+				s.turn(b, Open)
 			}
 		}
-		if h.circuit == Open && f.RetryAfter > 0 {
-			b.lengthen(h, f.RetryAfter)
+		if b.circuit == Open && f.RetryAfter > 0 {
+			s.lengthen(b, f.RetryAfter)
 		}
 	})
 }
@@ -347,9 +347,9 @@ func (a *Attempt) end(outcome func(*Set, *breaker)) {
 }
 
 // lengthen extends the pause as the host asked, within bounds.
-func (s *Set) lengthen(h *breaker, wanted time.Duration) {
+func (s *Set) lengthen(b *breaker, wanted time.Duration) {
 	wanted = min(wanted, s.opts.Longest)
-	if until := earlier(s.clock.Add(wanted), h.opened.Add(s.opts.Longest)); until.After(h.until) {
-		h.until = until
+	if until := earlier(s.clock.Add(wanted), b.opened.Add(s.opts.Longest)); until.After(b.until) {
+		b.until = until
 	}
 }
