@@ -458,6 +458,7 @@ func (t *Table) explain(doing string, err error) error {
 	const initialize = `"flunq schedule init" creates it`
 	missing, isMissing := errors.AsType[*types.ResourceNotFoundException](err)
 	answered, isAnswered := errors.AsType[smithy.APIError](err)
+	unread, isUnread := errors.AsType[*smithy.DeserializationError](err)
 	unsent, isUnsent := errors.AsType[*url.Error](err)
 	switch {
 	case isMissing:
@@ -466,6 +467,8 @@ func (t *Table) explain(doing string, err error) error {
 		return fmt.Errorf("%s: the table %s at %s has no index %s; %s: %w", doing, t.opts.Table, t.place, indexName, initialize, answered)
 	case isAnswered:
 		return fmt.Errorf("%s: DynamoDB table %s at %s: %w", doing, t.opts.Table, t.place, answered)
+	case isUnread:
+		return fmt.Errorf("%s: the server at %s does not answer like DynamoDB, check the endpoint: %w", doing, t.place, unread)
 	case isUnsent && unsent.Timeout():
 		return fmt.Errorf("%s: DynamoDB at %s: no answer in time: %w", doing, t.place, unsent.Err)
 	case isUnsent:
