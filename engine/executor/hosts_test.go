@@ -159,6 +159,9 @@ func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	if states := c.Breakers.States(); len(states) != 0 {
 		t.Errorf("states %v, want none", states)
 	}
+	if _, made, _ := c.Perform(late, task, scope(nil), call.Origin{}); made != nil {
+		t.Errorf("made %v, want none: it was not sent", made)
+	}
 }
 
 func TestLimitHostsIsOff(t *testing.T) {

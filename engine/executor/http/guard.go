@@ -49,8 +49,7 @@ type verdict struct {
 // broken handles a missing or incomplete answer. A request that was not sent, or was cancelled by
 // its caller, says nothing about the host.
 func (v *verdict) broken(err error) {
-	_, forbidden := errors.AsType[*closedNetworkError](err)
-	if forbidden || errors.Is(err, errNoSlot) || errors.Is(v.request.Context().Err(), context.Canceled) {
+	if unsent(err) || errors.Is(v.request.Context().Err(), context.Canceled) {
 		v.attempt.Cancel()
 		return
 	}

@@ -89,7 +89,7 @@ func (c *Client) roundTrip(ctx context.Context, r *Request) (*http.Response, err
 	}
 	res, err := c.guarded(req)
 	if err != nil {
-		if wentOut(err) {
+		if !unsent(err) {
 			c.sent, c.status = r, 0
 		}
 		return nil, broken(ctx, r, err)
@@ -101,11 +101,11 @@ func (c *Client) roundTrip(ctx context.Context, r *Request) (*http.Response, err
 	return res, nil
 }
 
-// wentOut reports whether a request without an answer may have been sent.
-func wentOut(err error) bool {
+// unsent reports whether a request was never sent. It may have been after any other error.
+func unsent(err error) bool {
 	_, open := errors.AsType[*breaker.OpenError](err)
-	_, closed := errors.AsType[*closedNetworkError](err)
-	return !open && !closed
+	_, forbidden := errors.AsType[*closedNetworkError](err)
+	return open || forbidden || errors.Is(err, errNoSlot)
 }
 
 // broken returns the problem of a request without an answer. If the caller was cancelled, it is
