@@ -69,15 +69,16 @@ func openAPI(t *testing.T, document, operation string, parameters any) *dsl.Task
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
-		"shop":   file(t, "testdata/shop.yaml"),
-		"depot":  file(t, "testdata/depot.json"),
-		"moved":  "-> https://docs.test/elsewhere/shop",
-		"empty":  "",
-		"html":   "<html>",
-		"future": `{"openapi":"4.0.0"}`,
-		"old":    `{"swagger":"1.2"}`,
-		"local":  `{"swagger":2.0,"paths":{"/x":{"get":{"operationId":"x"}}}}`,
-		"bad":    `{"openapi":"3.0.0","servers":[{"url":"file:///etc"}],"paths":{"/x":{"get":{"operationId":"x"}}}}`,
+		"shop":     file(t, "testdata/shop.yaml"),
+		"depot":    file(t, "testdata/depot.json"),
+		"moved":    "-> https://docs.test/elsewhere/shop",
+		"empty":    "",
+		"html":     "<html>",
+		"future":   `{"openapi":"4.0.0"}`,
+		"old":      `{"swagger":"1.2"}`,
+		"local":    `{"swagger":2.0,"paths":{"/x":{"get":{"operationId":"x"}}}}`,
+		"bad":      `{"openapi":"3.0.0","servers":[{"url":"file:///etc"}],"paths":{"/x":{"get":{"operationId":"x"}}}}`,
+		"variable": "openapi: 3.0.0\nservers: [{url: 'https://a.test/{base}', variables: {base: {}}}]\npaths: {/a: {get: {operationId: x}}}",
 	}
 }
 
@@ -246,6 +247,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 		{"future", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
 		{"old", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
 		{"bad", "x", nil, event.Configuration, 400, `scheme "file"`},
+		{"variable", "x", nil, event.Configuration, 400, "variable {base} without a default"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.document+" "+tt.operation, func(t *testing.T) {

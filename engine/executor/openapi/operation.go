@@ -122,7 +122,12 @@ func (d *document) server3(e *entry) (string, error) {
 	raw, _ := server["url"].(string)
 	variables := object(server["variables"])
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		raw = strings.ReplaceAll(raw, "{"+name+"}", canonical.Text(object(variables[name])["default"]))
+		if value, ok := canonical.Scalar(object(variables[name])["default"]); ok {
+			raw = strings.ReplaceAll(raw, "{"+name+"}", value)
+		}
+	}
+	if left := placeholders(raw); len(left) > 0 {
+		return "", call.Configuration("OpenAPI document: its server has the variable {%s} without a default", left[0])
 	}
 	if raw == "" {
 		raw = "/"
