@@ -123,8 +123,8 @@ func (r *replaying) writeReport() error {
 	if r.source.Def != nil {
 		page.Facts = append(page.Facts, report.Fact{Name: "compared with", Value: r.source.Name})
 	}
-	if left := r.differing - len(p.runs); left > 0 {
-		page.Notes = append(page.Notes, history.Count(left, "recording")+" that also differ have no timeline here.")
+	if r.differing > len(p.runs) {
+		page.Notes = append(page.Notes, fmt.Sprintf("Timelines of %d of the %s recordings that differ.", len(p.runs), history.Number(r.differing)))
 	}
 	if r.files > mostFiles {
 		page.Notes = append(page.Notes, history.Count(r.files-mostFiles, "recording")+" omitted from the list.")

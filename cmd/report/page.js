@@ -112,7 +112,7 @@ const showRow = (run, id) => {
       if (c.problem) box.append(element("div", { class: "status bad" }, c.problem));
       if (c.request) box.append(element("div", { class: "dim" }, "request body"), json(data, c.request));
       if (c.response) box.append(element("div", { class: "dim" }, "response"), json(data, c.response));
-      if (c.headers && c.headers.length) box.append(element("details", {}, element("summary", { class: "dim" }, c.headers.length + " headers of the response"), ...c.headers.map((h) => element("div", { class: "headers" }, h))));
+      if (c.headers && c.headers.length) box.append(element("details", {}, element("summary", { class: "dim" }, "headers of the response (" + c.headers.length + ")"), ...c.headers.map((h) => element("div", { class: "headers" }, h))));
       body.append(box);
     }
   }
