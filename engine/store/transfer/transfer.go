@@ -43,16 +43,19 @@ type Move struct {
 // Errors that say why a tenant cannot be moved.
 var (
 	ErrServed  = errors.New("a process serves it")
-	ErrThere   = errors.New("it exists there already")
+	ErrThere   = errors.New("it exists at the destination already")
 	ErrChanged = errors.New("it was changed meanwhile")
 )
 
 // streamSuffix is the suffix of the stream, arriving that of the stream until the move is done, and
-// arrived that of a key which says that everything was copied and compared.
+// arrived that of a key at the destination: copying, and copied when everything was compared.
 const (
 	streamSuffix = ":events"
 	arriving     = ":events:arriving"
 	arrived      = ":events:arrived"
+
+	copying = "0"
+	copied  = "1"
 )
 
 // Find examines the tenant without changing anything. It fails if a process serves the tenant, or if
@@ -73,9 +76,13 @@ func (m *Move) Find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.copied = slices.Contains(there, arrived)
-	if m.Keys > 0 && slices.Contains(there, streamSuffix) {
-		if err := m.unused(ctx, there); err != nil {
+	state, err := m.To.Redis().Get(ctx, m.To.Keys().Tenant(m.Tenant)+arrived).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return store.Failed("look for an earlier attempt", err)
+	}
+	m.copied = state == copied
+	if m.Keys > 0 && (state == "" && len(there) > 0 || slices.Contains(there, streamSuffix)) {
+		if err := m.unused(ctx, there, state == copying); err != nil {
 			return err
 		}
 	}
@@ -86,14 +93,14 @@ func (m *Move) Find(ctx context.Context) error {
 }
 
 // unused returns an error unless the tenant at its destination is only an empty stream, which a service
-// has created there, and no process serves it.
-func (m *Move) unused(ctx context.Context, there []string) error {
+// has created there, beside what an earlier attempt has left, and no process serves it.
+func (m *Move) unused(ctx context.Context, there []string, begun bool) error {
 	entries, err := m.To.Redis().XLen(ctx, m.To.Keys().Stream(m.Tenant)).Result()
 	switch {
 	case err != nil:
 		return store.Failed("look for events at the destination", err)
-	case entries > 0 || len(there) > 1:
-		return fmt.Errorf("tenant %s: %w", m.Tenant, ErrThere)
+	case entries > 0 || !begun && !slices.Equal(there, []string{streamSuffix}):
+		return fmt.Errorf("tenant %s: %w: that is the same Redis, or one with data of its own, which 'flunq tenants rm' would remove", m.Tenant, ErrThere)
 	}
 	if err := Unserved(ctx, m.To, m.Tenant); err != nil {
 		return fmt.Errorf("at the destination: %w", err)
@@ -226,6 +233,9 @@ func (m *Move) copyAll(ctx context.Context) error {
 	if err := m.clear(ctx); err != nil {
 		return err
 	}
+	if err := m.To.Redis().Set(ctx, m.To.Keys().Tenant(m.Tenant)+arrived, copying, 0).Err(); err != nil {
+		return store.Failed("note that copying begins", err)
+	}
 	for _, suffix := range m.keys {
 		if err := m.copy(ctx, suffix); err != nil {
 			return err
@@ -237,7 +247,7 @@ func (m *Move) copyAll(ctx context.Context) error {
 	if err := m.compare(ctx); err != nil {
 		return errors.Join(err, m.clear(ctx))
 	}
-	return store.Failed("note what was copied", m.To.Redis().Set(ctx, m.To.Keys().Tenant(m.Tenant)+arrived, "1", 0).Err())
+	return store.Failed("note what was copied", m.To.Redis().Set(ctx, m.To.Keys().Tenant(m.Tenant)+arrived, copied, 0).Err())
 }
 
 // handOver lets the services of the destination begin.
@@ -256,13 +266,25 @@ func (m *Move) handOver(ctx context.Context) error {
 	return store.Failed("hand tenant "+m.Tenant+" over", rdb.Del(ctx, prefix+arrived).Err())
 }
 
-// clear removes what an earlier attempt has left at the destination.
+// clear removes what an earlier attempt has left at the destination, last the key that says so.
 func (m *Move) clear(ctx context.Context) error {
+	there, err := suffixes(ctx, m.To, m.Tenant)
+	if err != nil {
+		return err
+	}
+	for _, suffix := range there {
+		if suffix == arrived {
+			continue
+		}
+		if err := m.To.Redis().Unlink(ctx, m.To.Keys().Tenant(m.Tenant)+suffix).Err(); err != nil {
+			return store.Failed("remove what an earlier attempt has left", err)
+		}
+	}
 	if err := m.To.RemoveTenant(ctx, m.Tenant); err != nil || !m.To.Keys().Clustered() {
 		return err
 	}
 	keys := m.To.Keys()
-	err := m.To.Redis().Unlink(ctx, keys.Timers(m.Tenant), keys.TimerKeys(m.Tenant), keys.ForgottenKeys(m.Tenant), m.To.TenantKeys(m.Tenant).AskedTimers).Err()
+	err = m.To.Redis().Unlink(ctx, keys.Timers(m.Tenant), keys.TimerKeys(m.Tenant), keys.ForgottenKeys(m.Tenant), m.To.TenantKeys(m.Tenant).AskedTimers).Err()
 	return store.Failed("remove what an earlier attempt has left", err)
 }
 

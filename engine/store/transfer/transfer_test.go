@@ -227,3 +227,26 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A tenant that has workflows and no stream is not taken for what an interrupted move has left: neither
+// at its own Redis, where it would be removed, nor at another one.
+func TestMoveSparesWorkflows(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("mixed.yaml", []byte(document))
+	must(t, err)
+	one, other := redistest.Serve(t).Client(t), redistest.Serve(t).Client(t)
+	for _, rdb := range []wire.Redis{one, other} {
+		e, stop := process(t, rdb, "staying")
+		stop()
+		_, err := e.Definitions.Register(t.Context(), "acme", def)
+		must(t, err)
+		before := keys(t, rdb)
+		m := &transfer.Move{Tenant: "acme", From: store.New(one, store.Options{}), To: store.New(rdb, store.Options{})}
+		if err := m.Find(t.Context()); !errors.Is(err, transfer.ErrThere) {
+			t.Errorf("found %v, want that the tenant exists at the destination", err)
+		}
+		if diff := cmp.Diff(before, keys(t, rdb)); diff != "" {
+			t.Errorf("looking has changed something (-was +is):\n%s", diff)
+		}
+	}
+}
