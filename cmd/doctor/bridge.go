@@ -153,7 +153,7 @@ func (d *doctor) checkExchange(ctx context.Context) {
 			d.report(check, isDoubtful, fmt.Sprintf("topic %s does not exist", t.Name), remedy)
 			continue
 		}
-		for _, problem := range t.Problems() {
+		if problem := t.Problem(); problem != "" {
 			d.report(check, isDoubtful, problem, "")
 		}
 	}

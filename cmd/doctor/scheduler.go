@@ -84,7 +84,7 @@ func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {
 		case t.Missing:
 			remedy = "create it: events for it become dead events"
 		}
-		for _, problem := range t.Problems() {
+		if problem := t.Problem(); problem != "" {
 			d.report(check, verdict, problem, remedy)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,25 +25,25 @@ type Topic struct {
 	Missing    bool
 	Partitions int
 	Replicas   int // of the partition with the fewest
-	InSync     int // in-sync replicas, of the partition with the fewest
+	InSync     int // in-sync replicas whose brokers are up, of the partition with the fewest
 	MinInSync  int // in-sync replicas required for a write; 0: unknown
 }
 
 // Usable reports whether records can be written to a topic.
-func (t Topic) Usable() bool { return !t.Missing && t.InSync >= t.MinInSync }
+func (t Topic) Usable() bool { return !t.Missing && t.InSync >= max(t.MinInSync, 1) }
 
-// Problems describes what is wrong with a topic.
-func (t Topic) Problems() []string {
-	var out []string
+// Problem describes what is wrong with a topic, "" if nothing is.
+func (t Topic) Problem() string {
 	switch {
 	case t.Missing:
-		out = append(out, fmt.Sprintf("topic %s does not exist", t.Name))
+		return fmt.Sprintf("topic %s does not exist", t.Name)
 	case !t.Usable():
-		out = append(out, fmt.Sprintf("topic %s takes no records: %d of its replicas are in sync, min.insync.replicas is %d", t.Name, t.InSync, t.MinInSync))
+		return fmt.Sprintf("topic %s takes no records: %d of its replicas are in sync, min.insync.replicas is %d", t.Name, t.InSync, max(t.MinInSync, 1))
 	case t.MinInSync == 1 && t.Replicas > 1:
-		out = append(out, fmt.Sprintf("topic %s has min.insync.replicas=1: a record that one broker has counts as written, and is lost with it; set 2", t.Name))
+		return fmt.Sprintf("topic %s has min.insync.replicas=1: a record that one broker has counts as written, and is lost with it; set 2", t.Name)
+	default:
+		return ""
 	}
-	return out
 }
 
 // Inspect returns the state of the brokers and of the named topics. The lag is that of the group in the
@@ -94,13 +95,13 @@ func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) 
 		if detail.Err != nil && !t.Missing {
 			return state, fmt.Errorf("topic %s: %w", name, detail.Err)
 		}
+		var replicas, inSync []int // by partition
 		for _, p := range detail.Partitions {
-			if t.Replicas == 0 || len(p.Replicas) < t.Replicas {
-				t.Replicas = len(p.Replicas)
-			}
-			if t.InSync == 0 || len(p.ISR) < t.InSync {
-				t.InSync = len(p.ISR)
-			}
+			offline := func(replica int32) bool { return slices.Contains(p.OfflineReplicas, replica) }
+			replicas, inSync = append(replicas, len(p.Replicas)), append(inSync, len(slices.DeleteFunc(p.ISR, offline)))
+		}
+		if len(replicas) > 0 {
+			t.Replicas, t.InSync = slices.Min(replicas), slices.Min(inSync)
 		}
 		if !t.Missing {
 			existing = append(existing, name)

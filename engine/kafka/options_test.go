@@ -12,11 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
@@ -118,12 +121,43 @@ func TestInit(t *testing.T) {
 	if err != nil || state.Brokers != 1 || len(state.Topics) != 3 || state.Topics[0].Partitions != 5 || state.Topics[0].Missing {
 		t.Fatalf("%+v, %v", state, err)
 	}
-	if problems := state.Topics[2].Problems(); len(problems) != 1 || !strings.Contains(problems[0], "orders does not exist") {
-		t.Errorf("problems of a missing topic: %v", problems)
+	if problem := state.Topics[2].Problem(); !strings.Contains(problem, "orders does not exist") {
+		t.Errorf("problem of a missing topic: %q", problem)
 	}
 	f.cluster.Close()
 	if _, err := kafka.Inspect(t.Context(), o); err == nil {
 		t.Error("brokers that are away are in order")
 	}
 	f.start()
+}
+
+// A topic whose brokers are down takes no records, even if other partitions have all replicas in sync.
+func TestInspectOffline(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	host, port, err := net.SplitHostPort(f.options().Brokers[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.cluster.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		reply := r.ResponseKind().(*kmsg.MetadataResponse)
+		reply.Brokers = []kmsg.MetadataResponseBroker{{NodeID: 0, Host: host, Port: int32(number)}}
+		reply.Topics = []kmsg.MetadataResponseTopic{{Topic: new("orders"), Partitions: []kmsg.MetadataResponseTopicPartition{
+			{Partition: 0, Leader: 0, Replicas: []int32{0, 1}, ISR: []int32{0, 1}},
+			{Partition: 1, Leader: -1, ErrorCode: kerr.LeaderNotAvailable.Code, Replicas: []int32{1, 2}, ISR: []int32{2}, OfflineReplicas: []int32{1, 2}},
+		}}}
+		return reply, nil, true
+	})
+	state, err := kafka.Inspect(t.Context(), f.options(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if topic := state.Topics[0]; topic.Usable() || topic.Replicas != 2 || !strings.Contains(topic.Problem(), "0 of its replicas are in sync") {
+		t.Errorf("topic %+v: %s", topic, topic.Problem())
+	}
 }
