@@ -166,7 +166,7 @@ func (rp *replay) read() error {
 		}
 	}
 	if w := rp.by.opts.Workflow; w != nil && !replaced {
-		return fmt.Errorf("%s: %w: want %s, got %s", rp.Name, ErrOtherWorkflow, rp.main.was.ID(), w.ID())
+		return fmt.Errorf("%s: %w: it is of %s, the document is %s", rp.Name, ErrOtherWorkflow, rp.main.was.ID(), w.ID())
 	}
 	return nil
 }
