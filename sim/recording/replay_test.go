@@ -354,7 +354,7 @@ func TestReplayWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := recording.NewReplayer(recording.ReplayOptions{Workflow: other}).Replay(t.Context(), rec); err == nil || !strings.Contains(err.Error(), "want bench.bench") {
+	if _, err := recording.NewReplayer(recording.ReplayOptions{Workflow: other}).Replay(t.Context(), rec); err == nil || !strings.Contains(err.Error(), "it is of bench.bench, the document is bench.other") {
 		t.Errorf("another workflow: %v", err)
 	}
 }
