@@ -271,8 +271,9 @@ func TestSinkNoReplies(t *testing.T) {
 	}
 	f.lose.Store(0)
 	want(t, sink.Publish(t.Context(), events(50, "orders")), nil)
-	if got := len(read(t, f.options(), "orders", 105)); got != 105 {
-		t.Errorf("%d records, want each published twice: 105", got)
+	// The broker has usually written the 50 whose replies were lost, but need not have.
+	if got := len(read(t, f.options(), "orders", 105)); got < 55 || got > 105 {
+		t.Errorf("%d records, want 55 and those of the 50 without a reply", got)
 	}
 }
 
