@@ -47,12 +47,15 @@ var (
 	ErrChanged = errors.New("it was changed meanwhile")
 )
 
-// streamSuffix is the suffix of the stream, arriving that of the stream until the move is done, and
+// streamSuffix is the suffix of the stream, arriving that of the stream until the move is done,
+// arrivingTimers that of its timers until then, since services fire all timers that they see, and
 // arrived that of a key at the destination: copying, and copied when everything was compared.
 const (
 	streamSuffix = ":events"
 	arriving     = ":events:arriving"
 	arrived      = ":events:arrived"
+
+	arrivingTimers = ":timers:arriving"
 
 	copying = "0"
 	copied  = "1"
@@ -260,6 +263,18 @@ func (m *Move) handOver(ctx context.Context) error {
 	if err != nil {
 		return store.Failed("hand tenant "+m.Tenant+" over", err)
 	}
+	for more := true; more; {
+		page, err := rdb.ZRangeWithScores(ctx, prefix+arrivingTimers, 0, atOnce-1).Result()
+		if more = len(page) > 0; err == nil && more {
+			err = rdb.ZAdd(ctx, m.To.Keys().Timers(m.Tenant), page...).Err()
+		}
+		if err == nil && more {
+			err = rdb.ZRemRangeByRank(ctx, prefix+arrivingTimers, 0, int64(len(page))-1).Err()
+		}
+		if err != nil {
+			return store.Failed("hand the timers of tenant "+m.Tenant+" over", err)
+		}
+	}
 	if err := m.To.AddTenant(ctx, m.Tenant); err != nil {
 		return err
 	}
@@ -319,7 +334,7 @@ const atOnce = 1000
 func (m *Move) copyTimers(ctx context.Context) error {
 	rdb, keys := m.To.Redis(), m.To.Keys()
 	for key, entries := range map[string][]redis.Z{
-		keys.Timers(m.Tenant): m.timers, keys.ForgottenKeys(m.Tenant): m.gone, m.To.TenantKeys(m.Tenant).AskedTimers: m.asked,
+		keys.Tenant(m.Tenant) + arrivingTimers: m.timers, keys.ForgottenKeys(m.Tenant): m.gone, m.To.TenantKeys(m.Tenant).AskedTimers: m.asked,
 	} {
 		for page := range slices.Chunk(entries, atOnce) {
 			if err := rdb.ZAdd(ctx, key, page...).Err(); err != nil {
@@ -362,7 +377,7 @@ func (m *Move) compare(ctx context.Context) error {
 	}
 	for _, entry := range m.timers {
 		member, _ := entry.Member.(string) // go-redis always reads a string
-		score, err := m.To.Redis().ZScore(ctx, m.To.Keys().Timers(m.Tenant), member).Result()
+		score, err := m.To.Redis().ZScore(ctx, m.To.Keys().Tenant(m.Tenant)+arrivingTimers, member).Result()
 		if err != nil || score != entry.Score {
 			return fmt.Errorf("tenant %s: the timer %s did not arrive", m.Tenant, member)
 		}

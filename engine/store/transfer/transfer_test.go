@@ -157,6 +157,9 @@ func TestMove(t *testing.T) {
 		if !errors.Is(err, errKilled) {
 			t.Fatalf("attempt %d: %v", attempts, err)
 		}
+		if used.Exists(t.Context(), key).Val() == 0 && used.ZCard(t.Context(), to.Keys().Timers(moving)).Val() > 0 {
+			t.Fatalf("attempt %d: services of the destination would fire timers of a tenant that has not arrived", attempts)
+		}
 	}
 	t.Logf("%d attempts", attempts)
 	for key := range keys(t, single) {
