@@ -388,7 +388,7 @@ func (e *Engine) groups() []string {
 func (e *Engine) Prepare(ctx context.Context) error {
 	for _, tenant := range e.tenantSet.Names() {
 		err := stream.New(e.Store).Groups(ctx, tenant, e.groups()...)
-		if err != nil && !(e.Store.Clustered() && store.Temporary(err)) { // another master may serve other tenants
+		if s := e.Store; err != nil && (!s.Clustered() || !store.Temporary(err)) { // other masters may serve other tenants
 			return err
 		}
 	}
