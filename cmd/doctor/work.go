@@ -50,7 +50,7 @@ func (d *doctor) checkWork(ctx context.Context) {
 	}
 	d.sumUp("finished", "no finished executions")
 	d.sumUp("next step",
-		fmt.Sprintf("no execution is stalled: pending or running for %s without a new event, with nothing unread, pending or due", history.Duration(quietAfter)))
+		fmt.Sprintf("found no stalled execution (pending or running for %s without a new event, and with nothing unread, pending or due)", history.Duration(quietAfter)))
 	d.others(ctx)
 	d.checkScheduler(ctx)
 	d.checkOutside(ctx)

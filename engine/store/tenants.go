@@ -55,7 +55,7 @@ func (s *Store) AddTenant(ctx context.Context, tenant string) error {
 	}
 	err := s.rdb.SAdd(ctx, s.keys.Tenants(), tenant).Err()
 	if err != nil && s.Clustered() && s.rdb.Exists(ctx, keyOf.Stream).Val() > 0 {
-		return nil // it was registered before; only the master with the list of tenants is unavailable
+		return nil // it exists: only the master with the list of tenants is unavailable
 	}
 	keyOf.known.Store(err == nil)
 	return Failed("register the tenant", err)
