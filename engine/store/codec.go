@@ -123,8 +123,8 @@ func (c *Codec) AnyEvent(e Entry) (event.Event, error) {
 // history reads the events in the reply to a historyCmd.
 func (c *Codec) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
 	reply := buffer.Reply()
-	if why := reply.Refusal(); why != "" {
-		return nil, Failed("read the history of "+id, errors.New(why))
+	if err := reply.Err(); err != nil {
+		return nil, Failed("read the history of "+id, err)
 	}
 	n := max(reply.List(), 0)
 	out := make([]event.Event, 0, n)

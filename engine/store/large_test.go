@@ -1,16 +1,19 @@
 package store_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Large entries are read one by one and complete. One that is too large is delivered
@@ -80,5 +83,40 @@ func TestLargeEntries(t *testing.T) {
 	}
 	if claimed[0] != 2 || claimed[1] != 3 || claimed[2] != 0 {
 		t.Errorf("claimed %v at a time", claimed)
+	}
+}
+
+// A message that Redis refuses to read again stays omitted; it is handled only if its entry is gone.
+func TestLoadRefused(t *testing.T) {
+	t.Parallel()
+	rdb, err := store.Dial(t.Context(), miniredis.RunT(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	rdb.AddHook(busyRanges{})
+	m := store.Message{Tenant: "a", ID: "1-1", Omitted: true}
+	loaded, left, handled, _, err := stream.New(store.New(rdb, store.Options{})).Load(t.Context(), stream.Reader{}, []store.Message{m})
+	if !store.Temporary(err) || len(loaded) != 0 || len(left) != 1 || len(handled) != 0 {
+		t.Errorf("%d are loaded, %d are left, %d are gone, %v; want 1 left and a temporary error", len(loaded), len(left), len(handled), err)
+	}
+}
+
+// busyRanges answers XRANGE as a Redis does that runs a slow script.
+type busyRanges struct{}
+
+func (busyRanges) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (busyRanges) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (busyRanges) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if raw, ok := cmd.(*wire.Cmd); ok && cmd.Name() == "xrange" {
+			raw.SetVal([]byte("-BUSY Redis is busy running a script\r\n"))
+			return nil
+		}
+		return next(ctx, cmd)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -86,7 +85,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 		return s.readSlots(ctx, r, count, block)
 	}
 	out, now, err := s.read(ctx, r, count, block)
-	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") {
+	if redis.HasErrorPrefix(err, "NOGROUP") {
 		// The group or the stream was removed. Executions recognise events that they
 		// have handled, so reading from the beginning repeats nothing.
 		for _, tenant := range r.Tenants {
@@ -116,8 +115,8 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	}
 	now := clock.Val().UTC()
 	reply := q.buffer.Reply()
-	if text := reply.Refusal(); text != "" {
-		return nil, now, s.refused(ctx, r, text)
+	if err := reply.Err(); err != nil {
+		return nil, now, s.refused(ctx, r, err)
 	}
 	if _, err := q.delivered(now); err != nil {
 		return nil, now, err
@@ -144,18 +143,18 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store
 	return out, now, err
 }
 
-// refused returns why a read was rejected. go-redis does not inspect raw replies, so a harmless
-// command makes it see the same error and drop its connection to a Redis that is no longer the
-// master.
-func (s Streams) refused(ctx context.Context, r Reader, text string) error {
-	if !strings.HasPrefix(text, "NOGROUP") {
+// refused returns the error that Redis has replied to a read. go-redis does not inspect raw replies,
+// so a harmless command makes it see the same error and drop its connection to a Redis that is no
+// longer the master.
+func (s Streams) refused(ctx context.Context, r Reader, replied error) error {
+	if !redis.HasErrorPrefix(replied, "NOGROUP") {
 		for _, tenant := range r.Tenants {
 			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.New(text)
+	return replied
 }
 
 // Acknowledge acknowledges the reader's handled entries.
@@ -326,8 +325,10 @@ func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now 
 		return 0, store.Failed("read an entry", err)
 	}
 	reply := buffer.Reply()
-	if reply.Refusal() != "" || reply.List() < 1 {
-		return 0, nil // the next read of the stream reports the error
+	if err := store.Failed("read an entry", reply.Err()); err != nil && store.Temporary(err) {
+		return 0, err
+	} else if err != nil || reply.List() < 1 {
+		return 0, nil // the stream was removed, or replaced, which its next read reports
 	}
 	entry := buffer.Entry()
 	if reply.Entry(entry); reply.Bad() {

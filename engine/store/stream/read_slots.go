@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -281,12 +280,11 @@ func (s Streams) readOne(ctx context.Context, q *reading, tenant string, read re
 		return 0, false, store.Failed("read the stream of "+tenant, err)
 	}
 	reply := q.buffer.Reply()
-	if text := reply.Refusal(); text != "" {
-		if strings.HasPrefix(text, "NOGROUP") {
-			err := s.makeGroup(ctx, tenant, q.reader.Group)
-			return 0, err == nil, err
-		}
-		return 0, false, store.Failed("read the stream of "+tenant, errors.New(text))
+	if err := reply.Err(); redis.HasErrorPrefix(err, "NOGROUP") {
+		err := s.makeGroup(ctx, tenant, q.reader.Group)
+		return 0, err == nil, err
+	} else if err != nil {
+		return 0, false, store.Failed("read the stream of "+tenant, err)
 	}
 	events, err = q.delivered(now)
 	return events, false, err

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,7 +65,7 @@ func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.TenantKeys(tenant).Stream, &group, "0", "mkstream")
 	made.SetFirstKeyPos(2) // after "xgroup create"
 	err := s.rdb.Process(ctx, made)
-	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
+	if redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return nil
 	}
 	return store.Failed("make the group "+group, err)

@@ -77,11 +77,7 @@ func (b *Buffer) Cmd(ctx context.Context, args []any) *Cmd {
 	return &b.command
 }
 
-// refusal returns the error if the reply is one, otherwise "".
-func (c *Cmd) refusal() string {
-	reply := c.buffer.Reply()
-	return reply.Refusal()
-}
+func (c *Cmd) reply() Reply { return c.buffer.Reply() }
 
 // reset makes place for another reply.
 func (c *Cmd) reset() {
@@ -96,10 +92,7 @@ type streamCmd struct {
 	buffer *Buffer
 }
 
-func (c streamCmd) refusal() string {
-	reply := Reply{text: c.buffer.text}
-	return reply.Refusal()
-}
+func (c streamCmd) reply() Reply { return Reply{text: c.buffer.text} }
 
 func (c streamCmd) reset() {
 	c.buffer.text, c.buffer.skipped.values, c.buffer.skipped.large = c.buffer.text[:0], c.buffer.skipped.values[:0], 0

@@ -281,17 +281,9 @@ func redirection(cmd redis.Cmder) (address string, asking bool) {
 type rawReply interface {
 	redis.Cmder
 
-	refusal() string // the error if the reply is one, otherwise ""
-	reset()          // makes room for another reply
+	reply() Reply
+	reset() // makes room for another reply
 }
-
-// redirectError is a raw reply that says which node has a key.
-type redirectError string
-
-func (e redirectError) Error() string { return string(e) }
-
-// RedisError implements redis.Error.
-func (redirectError) RedisError() {}
 
 // markRefused makes a redirection in a raw reply the error of its command.
 func markRefused(cmd redis.Cmder) {
@@ -299,8 +291,9 @@ func markRefused(cmd redis.Cmder) {
 	if !ok || cmd.Err() != nil {
 		return
 	}
-	if text := raw.refusal(); strings.HasPrefix(text, "MOVED ") || strings.HasPrefix(text, "ASK ") {
-		cmd.SetErr(redirectError(text))
+	reply := raw.reply()
+	if err := reply.Err(); redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ") {
+		cmd.SetErr(err)
 	}
 }
 

@@ -29,12 +29,21 @@ func (r *Reply) Len() int { return len(r.text) }
 // Position returns the number of bytes read.
 func (r *Reply) Position() int { return r.at }
 
-// Refusal returns the error if the reply is one, otherwise "".
-func (r *Reply) Refusal() string {
+// ErrorReply is an error that Redis has replied, such as "NOGROUP No such consumer group".
+type ErrorReply string
+
+func (e ErrorReply) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (ErrorReply) RedisError() {}
+
+// Err returns the ErrorReply if the reply is one, otherwise nil. Most commands return their error
+// themselves, but those of a Buffer return any reply unchanged.
+func (r *Reply) Err() error {
 	if len(r.text) == 0 || r.text[0] != '-' {
-		return ""
+		return nil
 	}
-	return strings.TrimSpace(string(r.text[1:]))
+	return ErrorReply(strings.TrimSpace(string(r.text[1:])))
 }
 
 // head reads the beginning of a value: its kind, and its number or length, which is negative for a

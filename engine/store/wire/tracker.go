@@ -163,7 +163,7 @@ func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		if _, said := errors.AsType[refusal](err); said { // an old Redis, or a forbidden command
+		if _, said := errors.AsType[ErrorReply](err); said { // an old Redis, or a forbidden command
 			t.failed = time.Now()
 		}
 		return nil
@@ -209,7 +209,7 @@ func connectTracking(ctx context.Context, n node) (*trackingConn, error) {
 func (t *Tracker) listen(address string, c *trackingConn) {
 	for {
 		v, err := readValue(c.in)
-		if _, said := errors.AsType[refusal](err); err != nil && !said {
+		if _, said := errors.AsType[ErrorReply](err); err != nil && !said {
 			break
 		}
 		if v.push {
@@ -325,18 +325,13 @@ func (c *trackingConn) send(cmds ...[]string) error {
 	return err
 }
 
-// refusal is an error that Redis has replied.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
 // value is a reply or a report.
 type value struct {
 	push  bool     // Redis pushed it
 	texts []string // of it and of what it holds
 }
 
-// readValue reads a value of RESP 3. If it is an error, readValue returns it as a refusal.
+// readValue reads a value of RESP 3. It returns an error reply as an ErrorReply.
 func readValue(in *bufio.Reader) (v value, err error) {
 	head, err := in.ReadString('\n')
 	if err != nil {
@@ -348,7 +343,7 @@ func readValue(in *bufio.Reader) (v value, err error) {
 	n, _ := strconv.Atoi(head[1:]) // 0 where it is not a number
 	switch head[0] {
 	case '-':
-		return v, refusal(head[1:])
+		return v, ErrorReply(head[1:])
 	case '$', '=', '!':
 		if n < 0 {
 			return v, nil
