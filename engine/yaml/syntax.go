@@ -34,7 +34,7 @@ func Read(collector *Collector, source []byte) *Node {
 		collector.Mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not supported")
 		return nil
 	}
-	y := root(collector, pairs(source))
+	y := root(collector, source)
 	if y == nil {
 		return nil
 	}
@@ -85,29 +85,12 @@ func first(source []byte, is func(r rune, size int) bool) Pos {
 	return at
 }
 
-var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
-
-// pairs rewrites the surrogate pairs in JSON (\ud83d\ude00) to the form that the YAML parser accepts.
-func pairs(source []byte) []byte {
-	if !surrogates.Match(source) || !json.Valid(source) {
-		return source
-	}
-	return surrogates.ReplaceAllFunc(source, func(pair []byte) []byte {
-		var s string
-		if err := json.Unmarshal([]byte(`"`+string(pair)+`"`), &s); err != nil {
-			return pair
-		}
-		r, _ := utf8.DecodeRuneInString(s)
-		return fmt.Appendf(nil, `\U%08X`, r)
-	})
-}
-
 // root returns the root of the single document in YAML or JSON source. It returns nil if source is
 // empty or cannot be parsed; the latter is reported to c.
 func root(c *Collector, source []byte) *yaml3.Node {
-	documents, err := decode(source)
+	documents, err := decode(bytes.NewReader(source))
 	if err != nil {
-		documents = decodeFixed(c, source, err)
+		documents = decodeRepaired(c, source)
 	}
 	if len(documents) > 1 {
 		c.Mistake(posOf(documents[1]), "put each document into a file of its own", "a second document begins here")
@@ -119,7 +102,7 @@ func root(c *Collector, source []byte) *yaml3.Node {
 }
 
 // decode parses the documents of YAML source, at most the first few.
-func decode(source []byte) (documents []*yaml3.Node, err error) {
+func decode(source io.Reader) (documents []*yaml3.Node, err error) {
 	// A panic of the YAML library is reported as a mistake in the document.
 	defer func() {
 		if r := recover(); r != nil {
@@ -127,7 +110,7 @@ func decode(source []byte) (documents []*yaml3.Node, err error) {
 		}
 	}()
 	const most = 5
-	decoder := yaml3.NewDecoder(bytes.NewReader(source))
+	decoder := yaml3.NewDecoder(source)
 	for len(documents) < most {
 		n := &yaml3.Node{}
 		if err := decoder.Decode(n); errors.Is(err, io.EOF) {
@@ -140,52 +123,25 @@ func decode(source []byte) (documents []*yaml3.Node, err error) {
 	return documents, nil
 }
 
-// decodeFixed parses the documents of source that the YAML parser rejects, after correcting what it
+// decodeRepaired parses the documents of source that the YAML parser rejects, after correcting what it
 // can. It reports each mistake that it finds.
-func decodeFixed(collector *Collector, source []byte, refused error) []*yaml3.Node {
-	m := fixYAML(source, collector.keys, nil)
-	documents, err := decode(m.text())
-	if len(source) <= maxProven && len(m.mistakes) > 0 {
-		m = neededFixes(m, source, err)
-		documents, err = decode(m.text())
+func decodeRepaired(c *Collector, source []byte) []*yaml3.Node {
+	r := newRepair(source, c.keys)
+	if json.Valid(source) {
+		r.pairs()
 	}
-	for _, s := range m.mistakes {
-		collector.Mistake(s.Pos, s.suggestion, "%s", s.message)
-	}
-	if len(m.mistakes) == 0 {
-		err = refused
+	documents, line, err := r.run()
+	for _, m := range r.mistakes {
+		c.Mistake(m.Pos, m.Suggestion, "%s", m.Message)
 	}
 	if err != nil {
-		if line, _ := yamlError(err); !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Line >= line-1 }) {
-			syntaxMistake(collector, source, err)
+		if !slices.ContainsFunc(r.mistakes, func(m Mistake) bool { return m.Line > line }) {
+			syntaxMistake(c, source, line+1, err)
 		}
 		return nil
 	}
-	for _, d := range documents {
-		m.resolve(d)
-	}
-	collector.muted = m.vague
+	c.muted = r.vague
 	return documents
-}
-
-// neededFixes drops each correction without which the text can be parsed just as far.
-func neededFixes(m *fixer, source []byte, err error) *fixer {
-	reached, _ := yamlError(err)
-	except := map[Pos]bool{}
-	for _, s := range m.mistakes {
-		except[s.Pos] = true
-		other := fixYAML(source, m.keys, except)
-		_, without := decode(other.text())
-		line, _ := yamlError(without)
-		// If other mistakes appear without this correction, it is needed.
-		elsewhere := slices.ContainsFunc(other.mistakes, func(o yamlMistake) bool {
-			return !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Pos == o.Pos })
-		})
-		if elsewhere || without != nil && (err == nil || line <= reached) {
-			delete(except, s.Pos)
-		}
-	}
-	return fixYAML(source, m.keys, except)
 }
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
@@ -193,9 +149,6 @@ var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 // yamlError returns the line and the message of a YAML parser's error. The line is a huge number if the
 // error has none.
 func yamlError(err error) (line int, said string) {
-	if err == nil {
-		return 0, ""
-	}
 	said = strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := atLine.FindStringSubmatch(said); m != nil {
 		line, _ = strconv.Atoi(m[1])
@@ -205,20 +158,8 @@ func yamlError(err error) (line int, said string) {
 }
 
 // syntaxMistake reports an error of the YAML parser in plain words.
-func syntaxMistake(collector *Collector, source []byte, err error) {
-	line, said := yamlError(err)
-	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok {
-		alias := "*" + strings.TrimSuffix(name, "' referenced")
-		at := Pos{1, 1}
-		for i, text := range bytes.Split(source, []byte("\n")) {
-			if before, _, found := bytes.Cut(text, []byte(alias)); found {
-				at = Pos{i + 1, 1 + utf8.RuneCount(before)}
-				break
-			}
-		}
-		collector.Mistake(at, "define it above: &name; or quote the value", "there is no anchor &%s above", alias[1:])
-		return
-	}
+func syntaxMistake(collector *Collector, source []byte, line int, err error) {
+	_, said := yamlError(err)
 	line = min(line, bytes.Count(source, []byte("\n"))+1)
 	shown, ok := lineOf(source, line)
 	for !ok && line > 1 {
@@ -251,6 +192,8 @@ func plainWords(said, line string) (message, suggestion string) {
 		return "a list in [ ] or a map in { } lacks a comma, or is never closed", "quote text that contains { } [ ]"
 	case strings.Contains(said, "did not find expected key"), strings.Contains(said, "did not find expected '-' indicator"):
 		return "this line is indented differently from its neighbours, or the text before it is not quoted correctly", "indent keys of one map, and items of one list, alike"
+	case strings.Contains(said, "unknown anchor"):
+		return said, "define it above: &name; or quote the value"
 	case strings.Contains(said, "exceeded max depth"):
 		return "nested too deeply", ""
 	case strings.Contains(said, "expected node content"):
