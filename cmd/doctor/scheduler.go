@@ -42,7 +42,7 @@ func (d *doctor) checkTable(ctx context.Context, opts dynamo.Options) {
 	}
 	if err != nil {
 		d.report(check, isBad, line(err), "")
-	} else if err := table.Check(ctx); err != nil {
+	} else if err := errors.Join(table.Check(ctx)); err != nil {
 		d.report(check, isDoubtful, line(err), "")
 	} else {
 		d.report(check, isFine, "table "+opts.Table+" with its index of open events and its time to live", "")

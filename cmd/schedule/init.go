@@ -88,15 +88,15 @@ func (i *installation) table(ctx context.Context, opts dynamo.Options) (part, er
 	if err != nil {
 		return one, err
 	}
-	look := table.Ready
 	if i.dry {
-		look = table.Check // says more
+		missing, err := table.Check(ctx)
+		if missing != nil {
+			one.Missing = missing.Error()
+		}
+		return one, err
 	}
-	if missing := look(ctx); missing != nil {
+	if missing := table.Ready(ctx); missing != nil {
 		one.Missing = missing.Error()
-	}
-	if i.dry {
-		return one, nil
 	}
 	err = table.Init(ctx)
 	one.Done = err == nil

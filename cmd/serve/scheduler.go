@@ -192,7 +192,7 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	if err != nil {
 		return err
 	}
-	if err := table.Check(ctx); err != nil {
+	if err := errors.Join(table.Check(ctx)); err != nil {
 		s.log.WarnContext(ctx, "the table is incomplete", "err", err)
 	}
 	s.ledger = scheduler.NewTableLedger(table, index, nil)

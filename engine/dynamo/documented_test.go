@@ -307,14 +307,14 @@ func TestCheck(t *testing.T) {
 				t.Errorf("the error is %v, want it to say %q", err, want)
 			}
 		}
-		says(table.Check(t.Context()), "has no table "+d.opts.Table+`: "flunq schedule init" creates it`)
+		says(errors.Join(table.Check(t.Context())), "has no table "+d.opts.Table+`: "flunq schedule init" creates it`)
 		_, err = table.Get(t.Context(), []string{firstID})
 		says(err, "has no table "+d.opts.Table)
 		if missing := new(types.ResourceNotFoundException); !errors.As(err, &missing) {
 			t.Errorf("%v does not wrap the error of the SDK", err)
 		}
 		d.createTable(t, types.BillingModeProvisioned)
-		says(table.Check(t.Context()), "has no index due")
+		says(errors.Join(table.Check(t.Context())), "has no index due")
 		_, _, err = table.Open(t.Context(), time.Time{}, "")
 		says(err, "has no index due")
 		if isDynalite(t) {
@@ -328,7 +328,7 @@ func TestCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := table.Check(t.Context()); isDynalite(t) { // it deletes nothing
+		if err := errors.Join(table.Check(t.Context())); isDynalite(t) { // it deletes nothing
 			says(err, "keeps closed events for ever")
 		} else if err != nil {
 			t.Errorf("after Init, Check says %v", err)
@@ -348,7 +348,7 @@ func TestCheckForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, err := range map[string]error{"Init": table.Init(t.Context()), "Check": table.Check(t.Context())} {
+		for name, err := range map[string]error{"Init": table.Init(t.Context()), "Check": errors.Join(table.Check(t.Context()))} {
 			if err == nil || !strings.Contains(err.Error(), "want the key due_shard (HASH), due_at (RANGE)") {
 				t.Errorf("%s says %v: want it to say which key the index has", name, err)
 			}

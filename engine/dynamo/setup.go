@@ -54,23 +54,22 @@ func (t *Table) Init(ctx context.Context) error {
 	return t.adoptAll(ctx)
 }
 
-// Check returns an error that lists everything that is missing, and how to create it.
-func (t *Table) Check(ctx context.Context) error {
+// Check returns an error that lists everything that is missing, and how to create it; and err if
+// DynamoDB does not say what there is.
+func (t *Table) Check(ctx context.Context) (missing, err error) {
 	table, err := t.describe(ctx)
-	if err == nil {
-		err = t.ready(table)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil && table == nil {
-		return err
+	missing = t.ready(table)
+	if table == nil {
+		return missing, nil
 	}
-	switch on, unknown := t.expires(ctx); {
-	case unknown != nil:
-		return errors.Join(err, unknown)
-	case !on:
-		return errors.Join(err, fmt.Errorf(`table %s at %s keeps closed events for ever: "flunq schedule init" sets %s as its time to live`, t.opts.Table, t.place, attrExpiresAt))
-	default:
-		return err
+	on, err := t.expires(ctx)
+	if err == nil && !on {
+		missing = errors.Join(missing, fmt.Errorf(`table %s at %s keeps closed events for ever: "flunq schedule init" sets %s as its time to live`, t.opts.Table, t.place, attrExpiresAt))
 	}
+	return missing, err
 }
 
 // Ready returns an error that lists everything that the methods of a scheduler.Table need and is
