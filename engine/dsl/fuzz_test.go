@@ -26,6 +26,7 @@ func FuzzParse(f *testing.F) {
 			f.Add([]byte(src[max(0, strings.Index(src, "document")):]))
 		}
 	}
+	f.Add([]byte("}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		def, warnings, err := dsl.Parse("f.yaml", src)
 		yaml.RenderWarnings(io.Discard, src, warnings, true)

@@ -223,7 +223,7 @@ func (r *repair) closing(first, at, last int) []fix {
 		open = append(slices.Clip(open), t)
 	}
 	if t.kind == '}' || t.kind == ']' {
-		open = open[:len(open)-1]
+		open = open[:max(0, len(open)-1)]
 	}
 	if len(open) == 0 {
 		return nil
