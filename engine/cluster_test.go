@@ -1,8 +1,12 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,4 +141,51 @@ func endedOf(t *testing.T, e *engine.Engine, tenant, id string) {
 		}
 	}
 	t.Fatalf("%s of %s is %q after a minute", id, tenant, x.Status)
+}
+
+// While a master is down, the executions on the others continue, and so do their timers.
+func TestExecutionsOnOtherMasters(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	e := clustered(t, cluster)
+	def, _, err := dsl.Parse("steps.yaml", []byte(clusterSteps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants := map[*redistest.Server]string{} // one of each master
+	for i := 0; len(tenants) < 3; i++ {
+		tenant := fmt.Sprint("t-", i)
+		tenants[cluster.MasterOf(t, e.Store.Keys().Stream(tenant))] = tenant
+		if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var services sync.WaitGroup
+	services.Go(func() { _ = e.Run(ctx, slog.New(slog.DiscardHandler)) }) // it cannot release everything in the end
+	defer services.Wait()
+	defer cancel()
+	for _, tenant := range tenants {
+		if err := e.Start(t.Context(), tenant, "x", def, nil); err != nil {
+			t.Fatal(err)
+		}
+		endedOf(t, e, tenant, "x")
+	}
+	shared := cluster.MasterOf(t, e.Store.ClockKey())
+	for master := range tenants {
+		if master != shared {
+			master.Kill()
+			delete(tenants, master)
+			break
+		}
+	}
+	until(t, "the timer service notices it", func() bool {
+		return slices.ContainsFunc(e.Health(), func(h engine.Health) bool { return h.Group == "timer" && h.Failures > 0 })
+	})
+	for _, tenant := range tenants {
+		if err := e.Start(t.Context(), tenant, "y", def, nil); err != nil {
+			t.Fatal(err)
+		}
+		endedOf(t, e, tenant, "y")
+	}
 }

@@ -194,10 +194,12 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 		return f, c.reportUnread(err)
 	}
 	c.recent.saw(info.Found, skip, f.Now)
-	if err != nil || next.busy {
-		return f, c.reportUnread(err)
+	if !next.busy && !store.Down(c.Store, err) {
+		var wrong error
+		f, wrong = c.claim(ctx, r, count, f)
+		err = errors.Join(err, wrong)
 	}
-	return c.claim(ctx, r, count, f)
+	return f, c.reportUnread(err)
 }
 
 // nextRead is what to read next.
@@ -313,7 +315,7 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 		return f, nil
 	}
 	f.Wake = wake
-	return f, c.reportUnread(err)
+	return f, err
 }
 
 // claimedRecently reports whether it is too soon to search for abandoned entries again. The more

@@ -34,31 +34,14 @@ func NewRenewal(st *store.Store, holders []Holder, lease time.Duration) *Renewal
 func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	some := false
 	for _, h := range r.holders {
-		buffered := h.Held()
-		if len(buffered) == 0 {
-			continue
+		if held := h.Held(); len(held) > 0 {
+			some = true
+			err = errors.Join(err, stream.New(r.store).Renew(ctx, held, h.Lost))
 		}
-		some = true
-		err = errors.Join(err, r.renew(ctx, h, buffered))
 	}
 	if !some || err != nil {
 		return time.Time{}, err
 	}
 	now, err := r.store.Now(ctx)
 	return now.Add(r.lease / 3), err
-}
-
-// renew renews the leases of one service. It reports lost messages after each tenant instead of
-// waiting for the replies about all tenants.
-func (r *Renewal) renew(ctx context.Context, h Holder, buffered []store.Message) error {
-	for _, part := range stream.ByOwner(buffered) {
-		lost, err := stream.New(r.store).Renew(ctx, part...)
-		if len(lost) > 0 && h.Lost != nil {
-			h.Lost(lost)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

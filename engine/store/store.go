@@ -106,6 +106,10 @@ func Temporary(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// Down reports whether no tenant can be served for now, given an error about one of them: it is
+// temporary, and the other tenants are on the same Redis. On a cluster they may be on other masters.
+func Down(s *Store, err error) bool { return Temporary(err) && !s.Clustered() }
+
 // permanent reports whether an error of Redis will recur: a key has the wrong type, a command has
 // keys of several slots of a cluster, or Redis is a cluster node although the client is not a cluster
 // client. Unknown errors count as temporary, since messages given up in an outage would be lost.

@@ -18,14 +18,13 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// wantLost fails the test unless that many messages belong to another consumer.
-func wantLost(t *testing.T, want int) func([]store.Message, error) {
+// renew renews the leases of messages, and expects that some are lost.
+func (w *environment) renew(t *testing.T, lost int, msgs ...store.Message) {
 	t.Helper()
-	return func(msgs []store.Message, err error) {
-		t.Helper()
-		if err != nil || len(msgs) != want {
-			t.Fatalf("%d messages are another's, want %d; %v", len(msgs), want, err)
-		}
+	n := 0
+	err := stream.New(w.Store).Renew(t.Context(), msgs, func(lost []store.Message) { n += len(lost) })
+	if err != nil || n != lost {
+		t.Fatalf("%d messages are another's, want %d; %v", n, lost, err)
 	}
 }
 
@@ -228,14 +227,14 @@ var deliveries = []check{
 	{"renewing keeps a message, but not one of another consumer", func(t *testing.T, w *environment) {
 		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		w.letAge(t, time.Minute, m)
-		wantLost(t, 0)(stream.New(w.Store).Renew(t.Context(), m))
+		w.renew(t, 0, m)
 		now, _ := w.Now(t.Context())
 		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		if err != nil || len(got) != 0 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
 		stolen := w.claimByOther(t, m)
-		wantLost(t, 1)(stream.New(w.Store).Renew(t.Context(), m))
+		w.renew(t, 1, m)
 		mine(t, false)(reply(t, w.Store, m, historyEvent("r", event.TaskCompleted)))
 		mine(t, true)(reply(t, w.Store, stolen, historyEvent("r", event.TaskCompleted)))
 	}},
@@ -248,7 +247,7 @@ var deliveries = []check{
 		must(t, err)
 		abandoned := w.read(t, store.WorkerGroup, "dead")
 		w.letAge(t, time.Minute, abandoned)
-		wantLost(t, 0)(stream.New(w.Store).Renew(t.Context(), long...))
+		w.renew(t, 0, long...)
 		now, _ := w.Now(t.Context())
 		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		must(t, err)

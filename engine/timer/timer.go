@@ -89,7 +89,7 @@ func (s *Service) Held() []store.Message { return s.consumer.Held() }
 // and for the zero time only when something is written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	now, more, err := s.fire(ctx)
-	if store.Temporary(err) || more && err == nil && !s.watch.single() {
+	if store.Down(s.consumer.Store, err) || more && err == nil && !s.watch.single() {
 		return now, err
 	}
 	// Neither a timer that cannot fire nor a backlog of due timers holds up anything else.

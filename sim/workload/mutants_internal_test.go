@@ -125,6 +125,6 @@ func mutants() []mutant {
 
 		{"a request is identified only by its entry id", "executor addressOf literal 1 value 1", zeroed, "identical tenants share nothing", 0},
 		{"a state is cached only by its execution id", "worker Cache.take literal 1 value 1; worker Cache.put literal 1 value 1", zeroed, "tenants have executions with the same ids", 1},
-		{"leases are renewed for one tenant only", "store/stream ByOwner literal 2 value 1", zeroed, "tenants share nothing", 0},
+		{"leases are renewed for one tenant only", "store/stream byOwner literal 2 value 1", zeroed, "tenants share nothing", 0},
 	}
 }

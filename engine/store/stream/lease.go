@@ -82,20 +82,19 @@ func (s Streams) MarkIsolated(ctx context.Context, m store.Message) error {
 }
 
 // Renew resets the idle time of messages, which keeps other consumers from claiming them for another
-// lease. It returns the messages that the consumer has lost: another consumer has claimed them, or
-// they were acknowledged.
-func (s Streams) Renew(ctx context.Context, msgs ...store.Message) (lost []store.Message, err error) {
-	return s.setIdle(ctx, 0, msgs)
+// lease. It calls lost, unless that is nil, with the messages that the consumer has lost: another
+// consumer has claimed them, or they were acknowledged.
+func (s Streams) Renew(ctx context.Context, msgs []store.Message, lost func([]store.Message)) error {
+	return s.setIdle(ctx, 0, msgs, lost)
 }
 
 // Release hands messages back: any consumer of the group may claim them immediately.
 func (s Streams) Release(ctx context.Context, msgs ...store.Message) error {
-	_, err := s.setIdle(ctx, ReleasedIdle, msgs)
-	return err
+	return s.setIdle(ctx, ReleasedIdle, msgs, nil)
 }
 
-// ByOwner groups messages by tenant, group and consumer. One command renews each part.
-func ByOwner(msgs []store.Message) (parts [][]store.Message) {
+// byOwner groups messages by tenant, group and consumer. One command renews each part.
+func byOwner(msgs []store.Message) (parts [][]store.Message) {
 	type owner struct{ tenant, group, consumer string }
 	places := map[owner]int{}
 	for _, m := range msgs {
@@ -110,23 +109,29 @@ func ByOwner(msgs []store.Message) (parts [][]store.Message) {
 	return parts
 }
 
-func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.Message) (lost []store.Message, err error) {
-	for _, part := range ByOwner(msgs) {
+// setIdle sets the idle time of messages. It reports lost ones after each tenant instead of waiting for
+// the replies about all tenants.
+func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.Message, report func(lost []store.Message)) error {
+	var errs []error
+	for _, part := range byOwner(msgs) {
 		args := []any{part[0].Group, part[0].Consumer, idle.Milliseconds()}
 		for _, m := range part {
 			args = append(args, m.ID)
 		}
 		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.Stream(part[0].Tenant)}, args...).StringSlice()
 		if err != nil {
-			return lost, store.Failed("renew or release a lease", err)
-		}
-		for _, m := range part {
-			if slices.Contains(ids, m.ID) {
-				lost = append(lost, m)
+			err = store.Failed("renew or release a lease", err)
+			if errs = append(errs, err); store.Down(s.store, err) {
+				break
 			}
+			continue
+		}
+		lost := slices.DeleteFunc(part, func(m store.Message) bool { return !slices.Contains(ids, m.ID) })
+		if len(lost) > 0 && report != nil {
+			report(lost)
 		}
 	}
-	return lost, nil
+	return errors.Join(errs...)
 }
 
 // ClaimAbandoned claims pending entries that have been idle for a lease. If there are none, wake
@@ -153,7 +158,7 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 			} else if at := now.Add(lease - oldest); err == nil && oldest >= 0 && (wake.IsZero() || at.Before(wake)) {
 				wake = at
 			}
-			if errs = append(errs, err); store.Temporary(err) {
+			if errs = append(errs, err); store.Down(s.store, err) {
 				return out, wake, errors.Join(errs...)
 			}
 		}
