@@ -3,26 +3,60 @@ package delivery
 import (
 	"context"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
+// Fill reads new messages into the empty buffer, blocking for up to block. If there are none,
+// wake is when abandoned entries may become claimable.
+func (c *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
+	f, err := c.Fetch(ctx, c.opts.Batch, block)
+	c.quiet = f.Events == 0
+	c.setBuffer(f.Messages)
+	return f.Now, f.Wake, err
+}
+
+// Empty reports whether the buffer is empty.
+func (c *Consumer) Empty() bool { return len(c.buffer) == 0 }
+
+// Quiet reports whether the last Fill found no events at all, not even unwanted ones.
+func (c *Consumer) Quiet() bool { return c.quiet }
+
 // HandleBatches handles the buffered messages in the largest possible batches. It calls
 // handle with messages of the wanted types, in order; a poison candidate is a batch of its
-// own. Messages of other types go to AcknowledgeLater. An error of handle is returned, and the
-// next call repeats the whole batch: handle may receive messages that it has already handled.
+// own. Messages of other types are acknowledged with the next Fetch. An error of handle is returned,
+// and the next call repeats the whole batch: handle may receive messages that it has already handled.
 func (c *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	c.AcknowledgeLater(c.buffer.takeUnwanted(wanted)...)
-	for {
-		batch := c.buffer.Next()
-		if len(batch) == 0 {
-			return nil
-		}
+	c.mu.Lock()
+	c.buffer = c.dropUnwanted(c.buffer, wanted)
+	c.mu.Unlock()
+	for batch := c.batch(); len(batch) > 0; batch = c.batch() {
 		if err := c.handleBatch(ctx, batch, handle); err != nil {
 			return err
 		}
-		c.buffer.Shift(len(batch))
+		c.setBuffer(c.buffer[len(batch):])
+	}
+	return nil
+}
+
+// batch returns the messages to handle next: only the first if it is a poison candidate, otherwise
+// all before the next candidate.
+func (c *Consumer) batch() []store.Message {
+	n := slices.IndexFunc(c.buffer, PoisonCandidate)
+	if n < 0 {
+		n = len(c.buffer)
+	}
+	return slices.Clip(c.buffer[:max(n, min(1, len(c.buffer)))])
+}
+
+// setBuffer replaces the buffer. Only the goroutine that fills and handles it may call it.
+func (c *Consumer) setBuffer(msgs []store.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.buffer = msgs; len(msgs) == 0 {
+		c.buffer = nil // so that handled messages can be garbage-collected
 	}
 }
 
@@ -32,6 +66,12 @@ func (c *Consumer) handleBatch(ctx context.Context, batch []store.Message, handl
 	}
 	defer c.opts.Isolation.Leave()
 	return c.attempt(ctx, batch, func() error { return handle(ctx, batch) })
+}
+
+// Handle calls handle with a message that Isolation admitted, and reports the result to the
+// observer.
+func (c *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
+	return c.attempt(ctx, []store.Message{m}, func() error { return handle(ctx, m) })
 }
 
 // attempt calls handle for a batch of messages that Isolation admitted, and reports the result to the
@@ -60,40 +100,5 @@ func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
 	}
 	for _, m := range msgs {
 		c.Report(Activity{What: what, Message: m, Err: err})
-	}
-}
-
-// takeUnwanted removes and returns the messages of types that are not wanted.
-func (b *Buffer) takeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.msgs = slices.DeleteFunc(b.msgs, func(m store.Message) bool {
-		if wanted(m.Event.Type) {
-			return false
-		}
-		others = append(others, m)
-		return true
-	})
-	return others
-}
-
-// Next returns the messages to handle next: only the first if it is a poison candidate, otherwise
-// all before the next candidate.
-func (b *Buffer) Next() []store.Message {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := slices.IndexFunc(b.msgs, PoisonCandidate)
-	if n < 0 {
-		n = len(b.msgs)
-	}
-	return slices.Clip(b.msgs[:max(n, min(1, len(b.msgs)))])
-}
-
-// Shift removes the first n messages.
-func (b *Buffer) Shift(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.msgs = b.msgs[n:]; len(b.msgs) == 0 {
-		b.msgs = nil
 	}
 }

@@ -76,22 +76,6 @@ func TestHandleBatchesStopsAtAnError(t *testing.T) {
 	}
 }
 
-// A poison candidate is a batch of its own.
-func TestBufferSeparatesPoisonCandidates(t *testing.T) {
-	t.Parallel()
-	buffer := &delivery.Buffer{}
-	msgs := []store.Message{{ID: "1"}, {ID: "2"}, {ID: "3", Crashes: 2}, {ID: "4", Crashes: 3}, {ID: "5"}}
-	buffer.Put(msgs)
-	var sizes []int
-	for batch := buffer.Next(); len(batch) > 0; batch = buffer.Next() {
-		sizes = append(sizes, len(batch))
-		buffer.Shift(len(batch))
-	}
-	if !slices.Equal(sizes, []int{2, 1, 1, 1}) {
-		t.Errorf("batches of %v, want 2, each candidate, and the last", sizes)
-	}
-}
-
 // While a poison candidate is being handled, nothing else begins.
 func TestHandleBatchesWaitsForPoisonCandidates(t *testing.T) {
 	t.Parallel()

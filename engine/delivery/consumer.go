@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/queue"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 )
@@ -19,14 +20,15 @@ type Consumer struct {
 	Store   *store.Store
 	streams stream.Streams
 	opts    Options
-	buffer  Buffer
-	handled handled
 	size    *readSize
-	omitted omittedMessages
 	recent  recentTenants
-	quiet   bool // the last Fill found nothing
-
 	claimed time.Time // Redis' time when it last looked for abandoned entries
+	quiet   bool      // the last Fill found nothing
+
+	mu      sync.Mutex                // guards the following, since Held is called at any time
+	buffer  []store.Message           // read by Fill and not handled yet, in order
+	omitted queue.Fair[store.Message] // large messages without their content, which is loaded one message at a time
+	handled []stream.Handled          // entries to acknowledge with the next read
 }
 
 // Options of a Consumer.
@@ -113,33 +115,40 @@ func (c *Consumer) reader() stream.Reader {
 	}
 }
 
-// Held returns the messages that are not handled or not acknowledged yet.
+// Held returns the messages that are not handled or not acknowledged yet. It may be called at any time.
 func (c *Consumer) Held() []store.Message {
-	return slices.Concat(c.buffer.held(), c.handled.buffered(c.reader()), c.omitted.buffered())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held := slices.Clone(c.buffer)
+	for _, e := range c.handled { // the fields needed to renew or release it
+		held = append(held, store.Message{Tenant: e.Tenant, Group: c.opts.Group, Consumer: c.opts.Consumer, ID: e.ID})
+	}
+	return append(held, c.omitted.All()...)
 }
 
-// AcknowledgeLater queues messages that need no handling, to be acknowledged with the next Fetch.
-func (c *Consumer) AcknowledgeLater(msgs ...store.Message) { c.handled.put(msgs) }
-
-// Finish immediately acknowledges the messages that the next Fetch would acknowledge. Call it
-// after the last Fetch.
+// Finish immediately acknowledges what the next Fetch would acknowledge. Call it after the last Fetch.
 func (c *Consumer) Finish(ctx context.Context) error {
 	r := c.reader()
-	r.Handled = c.handled.clear()
+	c.takeHandled(&r)
 	err := c.streams.Acknowledge(ctx, r)
 	if err != nil {
-		c.handled.putBack(r.Handled)
+		c.putBack(&r)
 	}
 	return err
 }
 
-// Fill reads new messages into the empty buffer, blocking for up to block. If there are none,
-// wake is when abandoned entries may become claimable.
-func (c *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	f, err := c.Fetch(ctx, c.opts.Batch, block)
-	c.quiet = f.Events == 0
-	c.buffer.Put(f.Messages)
-	return f.Now, f.Wake, err
+// takeHandled makes a reader acknowledge what is handled.
+func (c *Consumer) takeHandled(r *stream.Reader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.Handled, c.handled = c.handled, nil
+}
+
+// putBack puts back what a reader could not acknowledge.
+func (c *Consumer) putBack(r *stream.Reader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled = append(r.Handled, c.handled...)
 }
 
 // Commands takes operators' commands that are queued behind other messages of the tenants.
@@ -149,15 +158,11 @@ func (c *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Mess
 }
 
 // OmittedTenants returns the tenants with large messages yet to be loaded.
-func (c *Consumer) OmittedTenants() []string { return c.omitted.tenants() }
-
-// Empty reports whether the buffer is empty.
-func (c *Consumer) Empty() bool {
-	return len(c.buffer.Next()) == 0
+func (c *Consumer) OmittedTenants() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.omitted.Tenants())
 }
-
-// Quiet reports whether the last Fill found no events at all, not even unwanted ones.
-func (c *Consumer) Quiet() bool { return c.quiet }
 
 // Fetched is the result of one read.
 type Fetched struct {
@@ -175,56 +180,93 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	var info stream.ReadInfo
 	r := c.reader()
 	r.ReadInfo = &info
-	defer func() { c.handled.add(info.Unwanted) }()
-	if f, ok, err := c.load(ctx, r, skip); ok {
-		return f, c.reportUnread(err)
+	f, loaded, err := c.load(ctx, r, skip)
+	if !loaded {
+		f, err = c.fetch(ctx, r, count, block, skip)
 	}
-	next := c.next(r.Tenants, skip, block)
-	if next.none {
-		return Fetched{}, nil
+	c.mu.Lock()
+	c.handled = append(c.handled, info.Unwanted...)
+	n := len(f.Messages)
+	if f.Messages = c.dropUnwanted(f.Messages, c.opts.Wants); len(f.Messages) < n {
+		f.Wake = f.Now // fetch again immediately to acknowledge them
 	}
-	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
-	r.Tenants = next.tenants
-	if c.opts.Alarm != nil && next.block > 0 && (len(skip) > 0 || !next.all) {
-		defer c.opts.Alarm(next.block)()
-	}
-	f, err := c.read(ctx, r, count, next.block)
-	if !next.all {
-		c.recent.at(f.Now)
-		return f, c.reportUnread(err)
-	}
-	c.recent.saw(info.Found, skip, f.Now)
-	if !next.busy && !store.Down(c.Store, err) {
-		var wrong error
-		f, wrong = c.claim(ctx, r, count, f)
-		err = errors.Join(err, wrong)
-	}
+	c.mu.Unlock()
 	return f, c.reportUnread(err)
 }
 
-// nextRead is what to read next.
-type nextRead struct {
-	none    bool // nothing at the moment
-	tenants []string
-	all     bool // these are all tenants, except those to skip
-	busy    bool // the caller has work to do meanwhile
-	block   time.Duration
+// dropUnwanted removes the messages of types that are not wanted; nil wants all. The next Fetch
+// acknowledges them. The caller holds mu.
+func (c *Consumer) dropUnwanted(msgs []store.Message, wants func(event.Type) bool) []store.Message {
+	if wants == nil {
+		return msgs
+	}
+	return slices.DeleteFunc(msgs, func(m store.Message) bool {
+		if wants(m.Event.Type) {
+			return false
+		}
+		c.handled = append(c.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
+		return true
+	})
 }
 
-// next returns what to read next. Between two reads of all tenants, only those that had events lately
-// are read.
-func (c *Consumer) next(tenants, skip []string, block time.Duration) nextRead {
-	busy, period := len(skip) > 0 && block == 0, block
+// load loads the omitted messages of a tenant that is not in skip, and reports whether there were any.
+func (c *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
+	c.mu.Lock()
+	omitted := c.omitted.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
+	c.mu.Unlock()
+	if len(omitted) == 0 {
+		return f, false, nil
+	}
+	msgs, left, handled, now, err := c.streams.Load(ctx, r, omitted)
+	c.setAside(left)
+	r.ReadInfo.Unwanted = handled
+	return Fetched{Messages: msgs, Events: len(msgs), Now: now, Wake: now, Tenants: 1}, true, err
+}
+
+// setAside removes omitted messages from what was read and keeps them.
+func (c *Consumer) setAside(msgs []store.Message) []store.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(msgs, func(m store.Message) bool {
+		if m.Omitted {
+			c.omitted.PushBack(m.Tenant, m)
+		}
+		return m.Omitted
+	})
+}
+
+// fetch reads new events or claims abandoned entries. Between two reads of all tenants, it reads only
+// those that had events lately.
+func (c *Consumer) fetch(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
+	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
+	busy, period := len(skip) > 0 && block == 0, block // busy: the caller has work to do meanwhile
 	if busy {
 		period = c.opts.Block
 	}
-	recent, patience := c.recent.next(tenants, period)
-	if some := Without(recent, skip); len(some) > 0 {
-		return nextRead{tenants: some, busy: busy, block: min(block, patience)}
+	recent, patience := c.recent.next(r.Tenants, period)
+	some, others := Without(recent, skip), Without(r.Tenants, skip)
+	if len(some) == 0 {
+		if len(skip) > 0 && len(others) == 0 || busy && len(recent) > 0 {
+			return Fetched{}, nil // nothing to read, or not yet
+		}
+		r.Tenants = others
+	} else {
+		r.Tenants, block = some, min(block, patience)
 	}
-	others := Without(tenants, skip)
-	allSkipped, notYet := len(skip) > 0 && len(others) == 0, busy && len(recent) > 0
-	return nextRead{none: allSkipped || notYet, tenants: others, all: true, busy: busy, block: block}
+	if c.opts.Alarm != nil && block > 0 && (len(skip) > 0 || len(some) > 0) {
+		defer c.opts.Alarm(block)()
+	}
+	f, err := c.read(ctx, r, count, block)
+	if len(some) > 0 {
+		c.recent.at(f.Now)
+		return f, err
+	}
+	c.recent.saw(r.ReadInfo.Found, skip, f.Now)
+	if busy || store.Down(c.Store, err) {
+		return f, err
+	}
+	f, wrong := c.claim(ctx, r, count, f)
+	return f, errors.Join(err, wrong)
 }
 
 // Without returns the tenants that are not in skip.
@@ -268,15 +310,15 @@ func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 
 // readAll reads up to count events of each tenant.
 func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
-	r.Handled = c.handled.clear()
+	c.takeHandled(&r)
 	r.ReadInfo.Found = nil
 	msgs, now, err := c.streams.Read(ctx, r, count, block)
 	if err != nil {
-		c.handled.putBack(r.Handled)
+		c.putBack(&r)
 		r.ReadInfo.Found = nil
 	}
 	c.size.saw(r.ReadInfo.Found, count)
-	f := Fetched{Messages: c.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.ReadInfo.Found)}
+	f := Fetched{Messages: c.setAside(msgs), Now: now, Wake: now, Tenants: len(r.ReadInfo.Found)}
 	for _, found := range r.ReadInfo.Found {
 		f.Events += found.Events
 	}
@@ -300,7 +342,9 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 		last = r.ReadInfo.Found[n-1].Tenant
 	}
 	// If the process stalled between read and claim, it may claim what it has just read.
-	here := append(c.omitted.buffered(), f.Messages...)
+	c.mu.Lock()
+	here := append(c.omitted.All(), f.Messages...)
+	c.mu.Unlock()
 	abandoned = slices.DeleteFunc(abandoned, func(m store.Message) bool { return slices.ContainsFunc(here, m.Same) })
 	for _, m := range abandoned {
 		c.Report(Activity{What: Claimed, Message: m})
@@ -344,12 +388,6 @@ func (c *Consumer) reportUnread(err error) error {
 		c.Report(Activity{What: Unread, Err: err})
 	}
 	return err
-}
-
-// Handle calls handle with a message that Isolation admitted, and reports the result to the
-// observer.
-func (c *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
-	return c.attempt(ctx, []store.Message{m}, func() error { return handle(ctx, m) })
 }
 
 // Reject settles a message that could not be handled. The message is delivered again, or
@@ -411,60 +449,4 @@ func (c *Consumer) GiveUp(ctx context.Context, commit store.Commit, dead event.D
 
 func (c *Consumer) deadLettered(m store.Message, dead event.Dead) {
 	c.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
-}
-
-// TenantSet is the set of tenants that a process serves. It can grow until Fix is called.
-// It is safe for concurrent use.
-type TenantSet struct {
-	mu    sync.Mutex
-	fixed bool
-	names []string
-	known map[string]bool
-}
-
-// NewTenantSet returns a set of the tenants with these names. It ignores invalid names.
-func NewTenantSet(names ...string) *TenantSet {
-	r := &TenantSet{known: map[string]bool{}}
-	r.add(names)
-	return r
-}
-
-// Fix stops the set from growing, for a process that serves only some tenants. Such a process
-// also fires the timers of others, but does nothing else for them.
-func (s *TenantSet) Fix() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fixed = true
-}
-
-// Names returns all tenants, sorted. The caller must not change the slice.
-func (s *TenantSet) Names() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.names
-}
-
-// Add adds tenants and returns those that are new. It ignores invalid names and private
-// tenants.
-func (s *TenantSet) Add(names ...string) (added []string) {
-	return s.add(slices.DeleteFunc(slices.Clone(names), store.Private))
-}
-
-func (s *TenantSet) add(names []string) (added []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fixed {
-		return nil
-	}
-	for _, name := range names {
-		if !s.known[name] && store.CheckTenant(name) == nil {
-			s.known[name] = true
-			added = append(added, name)
-		}
-	}
-	if len(added) > 0 {
-		s.names = append(slices.Clone(s.names), added...)
-		slices.Sort(s.names)
-	}
-	return added
 }

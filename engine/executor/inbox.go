@@ -281,15 +281,11 @@ func (in *Inbox) read(ctx context.Context, what action) (requests int, wake time
 	in.contention.Record(f.Messages, f.Now)
 	before := in.calls.Size()
 	for i := range f.Messages {
-		switch m := &f.Messages[i]; {
-		case !Handles(m.Event.Type):
-			consumer.AcknowledgeLater(*m)
-			f.Wake = f.Now // read again immediately to acknowledge it
-		case !in.held[addressOf(m)]:
+		if m := &f.Messages[i]; in.held[addressOf(m)] {
+			in.redelivered(&job{message: *m})
+		} else {
 			in.put(&job{message: *m})
 			requests++
-		default:
-			in.redelivered(&job{message: *m})
 		}
 	}
 	in.readAhead.saw(f.Events, in.calls.Size()-before, f.Tenants)

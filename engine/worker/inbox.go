@@ -63,21 +63,33 @@ func Handles(t event.Type) bool {
 	}
 }
 
+// action is what a worker does next.
+type action struct {
+	batch   []store.Message // handle it
+	changed <-chan struct{} // wait until it is closed
+
+	// If both are nil, read.
+	count int      // events of each tenant
+	skip  []string // tenants to leave out
+	block time.Duration
+	large bool // from Inbox.large
+}
+
 // take returns a batch of one tenant's messages. If there are none, wake is when to call again. A
 // waiting worker returns when the current reader finishes, so its heartbeat stays fresh.
 func (in *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
 	for range 2 {
-		batch, read, changed := in.next()
+		a := in.next()
 		switch {
-		case len(batch) > 0:
-			return batch, wake, nil
-		case read != nil:
-			return in.read(ctx, *read)
+		case len(a.batch) > 0:
+			return a.batch, wake, nil
+		case a.changed == nil:
+			return in.read(ctx, a)
 		case in.opts.Block == 0:
 			return nil, time.Time{}, nil // in simulation, the worker that holds these executions takes the rest when it is done
 		}
 		select {
-		case <-changed:
+		case <-a.changed:
 		case <-ctx.Done():
 			return nil, time.Time{}, nil
 		}
@@ -85,68 +97,62 @@ func (in *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Tim
 	return nil, time.Time{}, nil
 }
 
-// readRequest describes one read.
-type readRequest struct {
-	count int
-	skip  []string // tenants to leave out
-	block time.Duration
-	large bool // read from Inbox.large
-}
-
-// next returns a batch to handle or, without one, what to read or what to wait for. Before each batch
-// of a tenant with a long queue, the other tenants are read once.
-func (in *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
+// next decides what a worker does next. A batch comes first, but before each batch of a tenant with a
+// long queue, the other tenants are read once. While no batch may begin, one worker reads for all.
+func (in *Inbox) next() action {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	enough := in.enough()
-	large := in.tenantsWithLargeEvents(enough)
-	all := len(enough) > 0 && len(enough) == len(in.opts.Tenants.Names()) && in.opts.Block > 0 // every tenant has enough
-	if len(enough) > 0 && !all && !in.reading && !in.othersRead {
-		in.reading, in.othersRead = true, true
-		read = &readRequest{skip: append(enough, large...)}
-	} else if batch = in.pick(); len(batch) > 0 {
-		return batch, nil, nil
-	} else if !all {
-		read = in.nextRead(enough, large)
+	tenants, blocks := in.opts.Tenants.Names(), in.opts.Block > 0
+	var enough []string // tenants with so many messages that reading more of them would delay the others
+	if len(tenants) > 1 {
+		enough = in.waiting.atLeast(max(in.opts.Batch/2, 1))
 	}
-	if read == nil {
-		in.awaited = true
-		return nil, nil, in.changed
+	var large []string // tenants with large events, of which another worker reads more; none if all are
+	if all := in.consumer.Large(); blocks && len(all) < len(tenants) {
+		large = delivery.Without(all, enough)
 	}
-	read.count = in.contention.ReadSize(in.opts.Batch)
-	return nil, read, nil
-}
+	allHaveEnough := blocks && len(enough) > 0 && len(enough) == len(tenants)
 
-// nextRead returns what to read while no batch may begin, or nil if that is being read already or
-// enough is waiting. The tenants with large events have a reader of their own, since the others would
-// wait for as long as Redis sends these events.
-func (in *Inbox) nextRead(enough, large []string) *readRequest {
-	names, blocks := in.opts.Tenants.Names(), in.opts.Block > 0
-	full := in.waiting.Size() >= in.opts.Batch || len(names) == 1 && in.waiting.tooLarge(names[0])
-	if len(large) > 0 && !in.readsLarge && !full && (in.reading || in.largeDue) {
-		block := in.opts.Block
-		if !in.reading { // this may be the only worker
-			block = shortBlock
-		}
-		in.readsLarge, in.largeDue = true, false
-		return &readRequest{skip: slices.Concat(delivery.Without(names, large), enough), block: block, large: true}
+	a := action{count: in.contention.ReadSize(in.opts.Batch), skip: slices.Concat(enough, large)}
+	if len(enough) > 0 && !allHaveEnough && !in.reading && !in.othersRead {
+		in.reading, in.othersRead = true, true
+		return a
+	}
+	if batch := in.pick(); len(batch) > 0 {
+		return action{batch: batch}
 	}
 	contended := len(enough) > 0 && in.contention.Any()
+	full := in.waiting.Size() >= in.opts.Batch || len(tenants) == 1 && in.waiting.tooLarge(tenants[0])
 	switch {
+	case allHaveEnough:
+		return in.wait()
+	case len(large) > 0 && !in.readsLarge && !full && (in.reading || in.largeDue):
+		// The others would wait for as long as Redis sends the large events.
+		a.large, a.skip, a.block = true, slices.Concat(delivery.Without(tenants, large), enough), in.opts.Block
+		if !in.reading { // this may be the only worker
+			a.block = shortBlock
+		}
+		in.readsLarge, in.largeDue = true, false
+		return a
 	case in.reading && blocks: // reads that do not block may run concurrently
-		return nil
-	case contended && !blocks, !contended && full:
-		return nil
+		return in.wait()
+	case contended && blocks: // idle workers wait for this read, and it may end without events
+		a.block = min(in.opts.Block, shortBlock)
+	case contended, full:
+		return in.wait()
+	case len(large) > 0:
+		a.skip, a.block = large, min(in.opts.Block, largeBlock)
+	default:
+		a.skip, a.block = nil, in.opts.Block
 	}
 	in.reading = true
-	switch {
-	case contended: // idle workers wait for this read, and it may end without events
-		return &readRequest{skip: append(enough, large...), block: min(in.opts.Block, shortBlock)}
-	case len(large) > 0:
-		return &readRequest{skip: large, block: min(in.opts.Block, largeBlock)}
-	default:
-		return &readRequest{block: in.opts.Block}
-	}
+	return a
+}
+
+// wait makes a worker wait until there may be something to do.
+func (in *Inbox) wait() action {
+	in.awaited = true
+	return action{changed: in.changed}
 }
 
 const (
@@ -155,30 +161,8 @@ const (
 	largeTime  = 5 * time.Second       // after which tenants without events are read with the others again
 )
 
-// tenantsWithLargeEvents returns the tenants that are read separately, except those that have enough
-// messages waiting.
-func (in *Inbox) tenantsWithLargeEvents(enough []string) []string {
-	if in.opts.Block == 0 {
-		return nil
-	}
-	large := in.consumer.Large()
-	if len(large) == len(in.opts.Tenants.Names()) {
-		return nil
-	}
-	return delivery.Without(large, enough)
-}
-
-// enough returns the tenants whose queues are long enough for now, if reading more of them would delay
-// others.
-func (in *Inbox) enough() []string {
-	if len(in.opts.Tenants.Names()) < 2 {
-		return nil
-	}
-	return in.waiting.atLeast(max(in.opts.Batch/2, 1))
-}
-
 // read fetches new messages and takes a batch of them.
-func (in *Inbox) read(ctx context.Context, what readRequest) (batch []store.Message, wake time.Time, err error) {
+func (in *Inbox) read(ctx context.Context, what action) (batch []store.Message, wake time.Time, err error) {
 	consumer, reads := in.consumer, &in.reading
 	if what.large {
 		consumer, reads = in.large, &in.readsLarge
@@ -195,11 +179,7 @@ func (in *Inbox) read(ctx context.Context, what readRequest) (batch []store.Mess
 	in.contention.Record(f.Messages, f.Now)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
-		switch m := &f.Messages[i]; {
-		case !Handles(m.Event.Type):
-			consumer.AcknowledgeLater(*m)
-			f.Wake = f.Now // read again immediately to acknowledge it
-		case !m.Claimed || !in.has(*m):
+		if m := &f.Messages[i]; !m.Claimed || !in.has(*m) {
 			kept = append(kept, *m)
 		}
 	}

@@ -68,19 +68,19 @@ func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	b.waiting.put(msgs)
 	var batches [][]store.Message
 	for range 2 {
-		batch, read, _ := b.next()
-		if len(batch) == 0 || read != nil {
-			t.Fatalf("%d messages to handle, and %v to read, want a batch", len(batch), read)
+		a := b.next()
+		if len(a.batch) == 0 {
+			t.Fatalf("the worker does %+v, want a batch", a)
 		}
-		batches = append(batches, batch)
+		batches = append(batches, a.batch)
 	}
-	batch, read, changed := b.next()
-	if len(batch) > 0 || read != nil || changed == nil {
-		t.Errorf("%d messages to handle, and %v to read, want to wait", len(batch), read)
+	a := b.next()
+	if len(a.batch) > 0 || a.changed == nil {
+		t.Errorf("the worker does %+v, want to wait", a)
 	}
 	b.done(batches[0], nil, true)
 	select {
-	case <-changed:
+	case <-a.changed:
 	default:
 		t.Error("the waiting worker is not woken when a batch is done")
 	}
@@ -107,12 +107,12 @@ func TestPauseAfterMuchData(t *testing.T) {
 		}
 		b.done(messages("a3"), nil, true)
 		b.reading = true
-		batch, read, changed := b.next()
-		if len(batch) > 0 || read != nil {
-			t.Fatalf("%q begins and %v is read, want to wait", text(batch), read)
+		a := b.next()
+		if a.changed == nil {
+			t.Fatalf("the worker does %+v, want to wait", a)
 		}
 		began := time.Now()
-		<-changed
+		<-a.changed
 		if took := time.Since(began); took != time.Second/2 {
 			t.Errorf("the workers wake after %v, want 500ms", took)
 		}
@@ -147,25 +147,24 @@ func TestLargeEventsAreReadApart(t *testing.T) {
 		t.Fatalf("%q, %v: want the event of b", text(batch), err)
 	}
 	b.done(batch, nil, true)
-	_, first, _ := b.next()
-	_, second, _ := b.next()
-	if first == nil || !first.large || !slices.Equal(first.skip, []string{"a", "c"}) {
+	first, second := b.next(), b.next()
+	if !first.large || !slices.Equal(first.skip, []string{"a", "c"}) {
 		t.Errorf("the first worker reads %+v, want only b", first)
 	}
-	if second == nil || second.large || !slices.Equal(second.skip, []string{"b"}) {
+	if second.changed != nil || second.large || !slices.Equal(second.skip, []string{"b"}) {
 		t.Errorf("the second worker reads %+v, want all but b", second)
 	}
-	for _, r := range []*readRequest{first, second} {
-		if _, _, err := b.read(t.Context(), *r); err != nil {
+	for _, r := range []action{first, second} {
+		if _, _, err := b.read(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// A single worker reads them in turns.
 	var turns []bool
 	for range 4 {
-		_, read, _ := b.next()
+		read := b.next()
 		turns = append(turns, read.large)
-		if _, _, err := b.read(t.Context(), *read); err != nil {
+		if _, _, err := b.read(t.Context(), read); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,10 +173,10 @@ func TestLargeEventsAreReadApart(t *testing.T) {
 	}
 	// After a while without such events, all are read together again.
 	b.largeAt = b.largeAt.Add(-2 * largeTime)
-	if _, _, err := b.read(t.Context(), readRequest{count: 1, skip: []string{"a", "c"}, large: true}); err != nil {
+	if _, _, err := b.read(t.Context(), action{count: 1, skip: []string{"a", "c"}, large: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, read, _ := b.next(); read.large || len(read.skip) > 0 || read.block != b.opts.Block {
+	if read := b.next(); read.large || len(read.skip) > 0 || read.block != b.opts.Block {
 		t.Errorf("the next read is %+v, want all tenants", read)
 	}
 }
