@@ -32,7 +32,7 @@ const (
 	Done         What = "done"
 	Failed       What = "failed" // will be delivered again
 	DeadLettered What = "dead-lettered"
-	Broken       What = "broken"  // Redis failed; the message is still held
+	Broken       What = "broken"  // with Err, mostly of Redis; the message is still held and begins again
 	Claimed      What = "claimed" // from a consumer without a heartbeat
 	Unread       What = "unread"  // a read failed
 	Registered   What = "registered"

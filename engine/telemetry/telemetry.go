@@ -3,6 +3,8 @@
 package telemetry
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -252,7 +254,9 @@ func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 	status := "success"
 	switch {
 	case a.What == delivery.Broken:
-		m.redisErrors.Inc()
+		if store.Temporary(a.Err) && !errors.Is(a.Err, context.Canceled) {
+			m.redisErrors.Inc()
+		}
 	case w != nil && w.failed:
 		status = "failure"
 		m.counts.Failed++

@@ -2,7 +2,9 @@ package telemetry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -136,6 +138,18 @@ func TestActive(t *testing.T) {
 	}
 	if _, page := s.page(t, "/metrics"); !strings.Contains(page, "worker_active_events 0\n") {
 		t.Error("the metric differs")
+	}
+}
+
+// Only errors of Redis are counted as such: neither those of a message, nor that a service stops.
+func TestRedisErrors(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, err := range []error{errors.New("unexpected end of JSON input"), store.Failed("read", context.Canceled), store.Failed("read", io.EOF)} {
+		s.Observe(delivery.Activity{Service: "executor", Consumer: "c", What: delivery.Broken, Message: store.Message{ID: "1-0", Tenant: "acme"}, Err: err})
+	}
+	if _, page := s.page(t, "/metrics"); !strings.Contains(page, "executor_redis_errors_total 1\n") {
+		t.Error("the metric is not 1")
 	}
 }
 

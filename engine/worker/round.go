@@ -20,7 +20,7 @@ type round struct {
 
 	batch       []store.Message
 	executions  map[address]*cachedExecution // their states once everything is written
-	definitions map[string]*cachedExecution  // the state that new executions start from, by name and version
+	definitions map[string]*cachedExecution  // one that has begun with each definition, by name and version
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
 	bytes       int              // of the data in the histories of all commits of the batch, planned or not
@@ -276,21 +276,11 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, 
 		return nil, delivery.As(delivery.Permanent, err)
 	}
 	name := started.Workflow() + ":" + started.Version
-	if r.definitions[name] == nil {
-		known, err := r.first(ctx, m.Tenant, m.Event.Execution, &started)
-		if err != nil || known.refused != nil {
-			return known, err
-		}
-		r.definitions[name] = known
+	x, err := r.first(ctx, m.Tenant, m.Event.Execution, &started, r.definitions[name])
+	if err == nil && x.refused == nil {
+		r.definitions[name] = x
 	}
-	known := r.definitions[name]
-	if known.env != nil {
-		refused, err := r.admit(ctx, m.Tenant, m.Event.Execution, &started)
-		if refused != nil || err != nil {
-			return &cachedExecution{state: decide.New(), refused: refused}, err
-		}
-	}
-	return &cachedExecution{state: decide.New(), env: known.env, definition: known.definition}, nil
+	return x, err
 }
 
 // flush writes the planned commits, and separately handles the messages whose commits failed.

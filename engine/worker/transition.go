@@ -288,7 +288,7 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ca
 			if err != nil {
 				return nil, delivery.As(delivery.Permanent, err)
 			}
-			return s.first(ctx, tenant, e.Execution, &started)
+			return s.first(ctx, tenant, e.Execution, &started, nil)
 		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
 			// The start may still be on its way: try again a little later.
 			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
@@ -308,11 +308,16 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ca
 	return s.rebuild(ctx, kept, env)
 }
 
-// first returns the state of an execution that begins.
-func (s *Service) first(ctx context.Context, tenant, id string, started *event.Started) (x *cachedExecution, err error) {
+// first returns the state of an execution that begins. other, unless it is nil, has begun with the same
+// definition.
+func (s *Service) first(ctx context.Context, tenant, id string, started *event.Started, other *cachedExecution) (x *cachedExecution, err error) {
 	x = &cachedExecution{state: decide.New()}
 	if x.refused, err = s.admit(ctx, tenant, id, started); x.refused != nil || err != nil {
 		return x, err
+	}
+	if other != nil {
+		x.env, x.definition = other.env, other.definition
+		return x, nil
 	}
 	name, version := started.Workflow(), started.Version
 	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
