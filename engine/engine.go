@@ -297,7 +297,7 @@ func (e *Engine) addExecutors() error {
 	if err != nil {
 		return err
 	}
-	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Memory: e.opts.Answers, Trace: e.opts.Trace}
+	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Trace: e.opts.Trace}, Memory: e.opts.Answers}
 	for i := range e.opts.Executors + e.opts.ExtraExecutors {
 		x, err := executor.New(e.Store, e.Definitions, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
 		if err != nil {

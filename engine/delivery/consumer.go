@@ -174,7 +174,8 @@ type Fetched struct {
 }
 
 // Fetch reads up to count new events of each tenant that is not in skip, blocking for up to block. If
-// there are none, it claims abandoned entries. A caller that skips tenants and does not block has work
+// there are none, and from time to time otherwise, it claims abandoned entries. It may return messages
+// and an error, if a tenant could not be read. A caller that skips tenants and does not block has work
 // to do for them: it gets what is new at little cost, and nothing is claimed.
 func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
 	var info stream.ReadInfo

@@ -28,7 +28,7 @@ func guard(t *testing.T, environment http.RoundTripper) *executor.Caller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &executor.Caller{Transport: environment, Breakers: breakers}
+	return &executor.Caller{HTTP: &httpcall.Caller{Transport: environment, Breakers: breakers}}
 }
 
 // moment returns the time seconds after the start.
@@ -37,7 +37,7 @@ func moment(seconds int) time.Time {
 }
 
 func callAt(ctx context.Context, c *executor.Caller, task *dsl.Task, second int) error {
-	_, err := c.Call(ctx, task, scope(nil), call.Origin{Now: moment(second)})
+	_, err := output(ctx, c, task, scope(nil), call.Origin{Now: moment(second)})
 	return err
 }
 
@@ -101,7 +101,7 @@ func TestWhatIsAFailureOfAHost(t *testing.T) {
 			t.Parallel()
 			c := guard(t, tt.environment)
 			_ = callAt(t.Context(), c, request{Endpoint: "https://A.test/"}.task(t), 0)
-			states := c.Breakers.States()
+			states := c.HTTP.Breakers.States()
 			switch {
 			case tt.want == 0 && len(states) == 0:
 			case len(states) != 1 || states[0].Host != "a.test:443" || states[0].Failures != tt.want:
@@ -194,7 +194,7 @@ func TestBreakersTellNoSecret(t *testing.T) {
 		_ = callAt(t.Context(), c, redacted, 1)
 	}
 	wantProblem(t, callAt(t.Context(), c, redacted, 2), event.Communication, 503, "breaker of ***.test:443 is open")
-	if states := c.Breakers.States(); len(states) != 1 {
+	if states := c.HTTP.Breakers.States(); len(states) != 1 {
 		t.Errorf("states %v, want that of a.test alone", states)
 	}
 }
@@ -232,7 +232,7 @@ func TestRetryAfter(t *testing.T) {
 			for range 2 {
 				_ = callAt(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), 0)
 			}
-			if got := c.Breakers.States()[0].Until; !got.Equal(moment(tt.wantSecondsOfOpen)) {
+			if got := c.HTTP.Breakers.States()[0].Until; !got.Equal(moment(tt.wantSecondsOfOpen)) {
 				t.Errorf("open until %v, want %v", got, moment(tt.wantSecondsOfOpen))
 			}
 		})

@@ -32,7 +32,7 @@ func TestCallMade(t *testing.T) {
 	}))
 	defer server.Close()
 	limits := httpcall.Limits{AllowLoopback: true}
-	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
 	input := map[string]any{"id": "a b/c", "leaked": "s3cr3t/value"}
 	for _, one := range []struct {
 		request
@@ -66,7 +66,7 @@ func TestCallMade(t *testing.T) {
 		{request{Endpoint: "http://10.0.0.1/"}, event.Call{}, ""},
 	} {
 		seen = nil
-		_, made, _ := c.Perform(t.Context(), one.task(t), scope(input), call.Origin{})
+		_, made, _ := c.Call(t.Context(), one.task(t), scope(input), call.Origin{}, c.Memory.Reserve(""))
 		if made == nil {
 			made = &event.Call{}
 		}

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 )
@@ -141,8 +142,14 @@ func (r request) task(t *testing.T) *dsl.Task {
 
 func perform(t *testing.T, environment http.RoundTripper, r request, input any) (any, error) {
 	t.Helper()
-	c := &executor.Caller{Transport: environment, Version: "1.2.3"}
-	return c.Call(t.Context(), r.task(t), scope(input), call.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}})
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: environment, Version: "1.2.3"}}
+	return output(t.Context(), c, r.task(t), scope(input), call.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}})
+}
+
+// output performs a call and returns its output.
+func output(ctx context.Context, c *executor.Caller, task *dsl.Task, scope *expr.Scope, from call.Origin) (any, error) {
+	out, _, err := c.Call(ctx, task, scope, from, c.Memory.Reserve(from.Tenant))
+	return out, err
 }
 
 // wantProblem checks an error's type, status and part of its detail.
@@ -164,7 +171,7 @@ func TestCallThatCannotBePerformed(t *testing.T) {
 	t.Parallel()
 	c := &executor.Caller{}
 	task := &dsl.Task{Call: &dsl.CallTask{Protocol: "grpc"}}
-	_, err := c.Call(t.Context(), task, scope(nil), call.Origin{})
+	_, err := output(t.Context(), c, task, scope(nil), call.Origin{})
 	wantProblem(t, err, event.Configuration, 400, "call: grpc cannot be performed yet")
 }
 
@@ -172,19 +179,19 @@ func TestCallThatCannotBePerformed(t *testing.T) {
 func TestCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	environment := answers(func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() })
-	c := &executor.Caller{Transport: environment}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: environment}}
 	task := request{Endpoint: "http://a.test/"}.task(t)
 
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Call(stopped, task, scope(nil), call.Origin{})
+	_, err := output(stopped, c, task, scope(nil), call.Origin{})
 	if problem := (*event.Problem)(nil); errors.As(err, &problem) || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled and no problem", err)
 	}
 
 	late, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()
-	_, err = c.Call(late, task, scope(nil), call.Origin{})
+	_, err = output(late, c, task, scope(nil), call.Origin{})
 	wantProblem(t, err, event.Communication, 500, "timed out")
 }
 

@@ -155,7 +155,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 	from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
 	j.reserved = s.opts.Caller.Memory.Reserve(m.Tenant)
 	defer j.reserved.Decoded()
-	output, made, err := s.opts.Caller.perform(ctx, task, scope, from, j.reserved)
+	output, made, err := s.opts.Caller.Call(ctx, task, scope, from, j.reserved)
 	c.Call = made
 	if err == nil {
 		err = s.opts.Limits.Output(output)

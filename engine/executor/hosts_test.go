@@ -53,12 +53,12 @@ func TestLimitHosts(t *testing.T) {
 	}))
 	defer server.Close()
 	way := httpcall.LimitHosts(httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), limit)
-	c := &executor.Caller{Transport: way}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: way}}
 	task := request{Endpoint: server.URL}.task(t)
 	ended := make(chan error, calls)
 	for range calls {
 		go func() {
-			_, err := c.Call(t.Context(), task, scope(nil), call.Origin{})
+			_, err := output(t.Context(), c, task, scope(nil), call.Origin{})
 			ended <- err
 		}()
 	}
@@ -156,10 +156,10 @@ func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	defer done()
 	err = callAt(late, c, task, 0)
 	wantProblem(t, err, event.Communication, 500, "waiting for a free slot among the calls to a.test:443, which has 1 under way (limit EXECUTOR_HOST_CONCURRENCY)")
-	if states := c.Breakers.States(); len(states) != 0 {
+	if states := c.HTTP.Breakers.States(); len(states) != 0 {
 		t.Errorf("states %v, want none", states)
 	}
-	if _, made, _ := c.Perform(late, task, scope(nil), call.Origin{}); made != nil {
+	if _, made, _ := c.Call(late, task, scope(nil), call.Origin{}, c.Memory.Reserve("")); made != nil {
 		t.Errorf("made %v, want none: it was not sent", made)
 	}
 }
@@ -203,7 +203,7 @@ func TestCallUnderWayEndsWithItsContext(t *testing.T) {
 			if problem := (*event.Problem)(nil); !errors.Is(err, lost) || errors.As(err, &problem) {
 				t.Errorf("error %v, want the cause of the context's end, and no problem", err)
 			}
-			if states := c.Breakers.States(); len(states) != 0 {
+			if states := c.HTTP.Breakers.States(); len(states) != 0 {
 				t.Errorf("states %v, want none", states)
 			}
 		})

@@ -35,16 +35,16 @@ func TestTransportSendsOnce(t *testing.T) {
 		}))
 		defer server.Close()
 		limits := httpcall.Limits{AllowLoopback: true}
-		c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
+		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
 		r := request{Method: method, Endpoint: server.URL}
 		if method == "POST" {
 			r.Body = map[string]any{"amount": 1}
 		}
 		from := call.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}}
-		if _, err := c.Call(t.Context(), r.task(t), scope(nil), from); err != nil {
+		if _, err := output(t.Context(), c, r.task(t), scope(nil), from); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.Call(t.Context(), r.task(t), scope(nil), from)
+		_, err := output(t.Context(), c, r.task(t), scope(nil), from)
 		wantProblem(t, err, event.Communication, 500, "closed the connection without an answer")
 		if got := calls.Load(); got != 2 {
 			t.Errorf("%s: the server got %d requests, want 2", method, got)

@@ -171,11 +171,11 @@ func TestHTTPBadResponses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := &executor.Caller{
+			c := &executor.Caller{HTTP: &httpcall.Caller{
 				Transport: answers(func(*http.Request) (*http.Response, error) { return tt.res(), nil }),
 				Limits:    httpcall.Limits{Body: 2 << 10},
-			}
-			_, err := c.Call(t.Context(), request{Endpoint: "https://a.test/"}.task(t), scope(nil), call.Origin{})
+			}}
+			_, err := output(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), scope(nil), call.Origin{})
 			wantProblem(t, err, event.Communication, 500, tt.part)
 		})
 	}

@@ -75,7 +75,7 @@ func TestTransportKeepsLimits(t *testing.T) {
 	}))
 	defer server.Close()
 	limits := httpcall.Limits{AllowLoopback: true, Headers: 4 << 10, Body: 32 << 10}
-	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
 	for path, part := range map[string]string{
 		"/headers": "headers exceeded 4096 bytes",
 		"/zipped":  "larger than 32 KiB",
@@ -83,11 +83,11 @@ func TestTransportKeepsLimits(t *testing.T) {
 		"/switch":  "status 101 Switching Protocols: an answer of another protocol than HTTP",
 		"/closed":  "the server closed the connection without an answer",
 	} {
-		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
+		_, err := output(t.Context(), c, request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
 		wantProblem(t, err, event.Communication, 500, part)
 	}
 	server.Close()
-	_, err := c.Call(t.Context(), request{Endpoint: server.URL}.task(t), scope(nil), call.Origin{})
+	_, err := output(t.Context(), c, request{Endpoint: server.URL}.task(t), scope(nil), call.Origin{})
 	wantProblem(t, err, event.Communication, 500, "connection refused")
 }
 
@@ -115,9 +115,9 @@ func TestTransportTimeout(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	limits := httpcall.Limits{AllowLoopback: true, Timeout: 50 * time.Millisecond}
-	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
 	for _, path := range []string{"/", "/body"} {
-		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
+		_, err := output(t.Context(), c, request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
 		wantProblem(t, err, event.Communication, 500, "timed out: no complete answer within 50ms (limit timeout)")
 	}
 }

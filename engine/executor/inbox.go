@@ -73,14 +73,17 @@ func NewInbox(st *store.Store, opts delivery.Options, perTenant int) (*Inbox, er
 // Handles reports whether an executor handles events of type t. It acknowledges all others unread.
 func Handles(t event.Type) bool { return t == event.TaskRequested }
 
-// action is what an executor does next.
+// action is what an executor does next; nothing if it is zero.
 type action struct {
-	job          *job          // perform it; a computation begins a batch
-	read         int           // read this many events of each tenant
-	skip         []string      // leave out these tenants, and do not block; nil: read all
-	otherTenants bool          // read from Inbox.otherTenants, and block
-	wakeup       chan struct{} // wait until it is closed
-	limit        time.Duration // wait no longer than this, if not 0
+	job    *job          // perform it; a computation begins a batch
+	wakeup chan struct{} // wait until it is closed
+	limit  time.Duration // but no longer than this, if it is not 0
+
+	// If both are nil, read.
+	count  int      // events of each tenant
+	skip   []string // tenants to leave out
+	block  time.Duration
+	others bool // from Inbox.otherTenants
 }
 
 // take returns a request. If there is none, wake is when to call again.
@@ -90,15 +93,17 @@ func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 		switch {
 		case a.job != nil:
 			return a.job, a.job.message.Read, nil
-		case a.read > 0:
+		case a.wakeup != nil:
+			if !in.wait(ctx, a) {
+				return nil, time.Time{}, nil
+			}
+		case a.count > 0:
 			requests, wake, err := in.read(ctx, a)
-			if err != nil || requests == 0 && (len(a.skip) == 0 || a.otherTenants) { // the tenants left out still have requests
+			if err != nil || requests == 0 && (len(a.skip) == 0 || a.others) { // the tenants left out still have requests
 				return nil, wake, err
 			}
-		case a.wakeup == nil:
+		default:
 			return nil, time.Time{}, nil // in simulation, the reader or the isolated task wakes the others
-		case !in.wait(ctx, a):
-			return nil, time.Time{}, nil
 		}
 	}
 }
@@ -114,32 +119,36 @@ func (in *Inbox) next() action {
 	if in.closed {
 		return action{}
 	}
+	tenants, blocks := len(in.opts.Tenants.Names()), in.opts.Block > 0
+	waiting := in.calls.Tenants() // those with waiting calls
 	executors := cmp.Or(in.perTenant, in.executors)
-	count := in.readAhead.count(max(executors-in.calling, 0), executors, in.contention.ReadSize(in.opts.Batch))
-	waiting := in.calls.Tenants()
-	if len(waiting) > 0 && !in.reading && !in.othersRead && len(in.opts.Tenants.Names()) > 1 {
+	read := action{count: in.readAhead.count(max(executors-in.calling, 0), executors, in.contention.ReadSize(in.opts.Batch))}
+	if len(waiting) > 0 && tenants > 1 && !in.reading && !in.othersRead {
 		in.reading, in.othersRead = true, true
-		return action{read: count, skip: slices.Clone(waiting)}
+		read.skip = slices.Clone(waiting)
+		return read
 	}
-	full := len(waiting) > 0 && !slices.ContainsFunc(waiting, in.mayCall)
+	full := len(waiting) > 0 && !slices.ContainsFunc(waiting, in.mayCall) // they occupy as many executors as they may
 	if j := in.begin(); j != nil {
 		in.wakeExecutors()
 		return action{job: j}
 	}
 	isolating := len(waiting) > 0 && !full || in.computations.Size() > 0 && in.computing == 0 // isolation delays what could begin
+	read.block = in.opts.Block
 	switch {
-	case full && !in.readingOthers && len(in.opts.Tenants.Names()) > len(waiting):
+	case full && !in.readingOthers && tenants > len(waiting):
 		in.readingOthers = true
-		return action{read: count, skip: slices.Clone(waiting), otherTenants: true}
+		read.skip, read.others = slices.Clone(waiting), true
+		return read
 	case full:
 		return action{wakeup: in.idle.add(), limit: in.opts.Block} // by then there may be a new tenant
-	case in.opts.Block == 0 && isolating:
+	case isolating && !blocks:
 		return action{}
-	case isolating, in.reading && in.opts.Block > 0: // reads that do not block may run concurrently
+	case isolating, in.reading && blocks: // reads that do not block may run concurrently
 		return action{wakeup: in.idle.add()}
 	}
 	in.reading = true
-	return action{read: count}
+	return read
 }
 
 // begin starts the next job, or returns nil if none may begin now.
@@ -263,17 +272,14 @@ func (in *Inbox) wait(ctx context.Context, a action) bool {
 // read fetches new events for all executors and returns how many requests are among them.
 // If there are none, wake is when to read again.
 func (in *Inbox) read(ctx context.Context, what action) (requests int, wake time.Time, err error) {
-	block, consumer := in.opts.Block, in.consumer
-	switch {
-	case what.otherTenants:
+	consumer := in.consumer
+	if what.others {
 		consumer = in.otherTenants
-	case len(what.skip) > 0:
-		block = 0
 	}
-	f, err := consumer.Fetch(ctx, what.read, block, what.skip...)
+	f, err := consumer.Fetch(ctx, what.count, what.block, what.skip...)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if what.otherTenants {
+	if what.others {
 		in.readingOthers = false
 	} else {
 		in.reading, in.caughtUp = false, f.Events == 0 && len(what.skip) == 0

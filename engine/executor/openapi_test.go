@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // serveDocuments serves documents below https://docs.test/api/v9/ and records all other
@@ -193,9 +194,9 @@ func TestOpenAPIRequests(t *testing.T) {
 				}
 				return environment.RoundTrip(req)
 			})
-			c := &executor.Caller{Transport: watched}
+			c := &executor.Caller{HTTP: &httpcall.Caller{Transport: watched}}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
-			if _, err := c.Call(t.Context(), task, scope(object{"no": 7}), call.Origin{Execution: "x", Run: event.Run{Ref: "/do/0/a"}}); err != nil {
+			if _, err := output(t.Context(), c, task, scope(object{"no": 7}), call.Origin{Execution: "x", Run: event.Run{Ref: "/do/0/a"}}); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, *kept...)
@@ -253,9 +254,9 @@ func TestOpenAPIMistakes(t *testing.T) {
 		t.Run(tt.document+" "+tt.operation, func(t *testing.T) {
 			t.Parallel()
 			environment, got := serveDocuments(t, documents(t))
-			c := &executor.Caller{Transport: environment}
+			c := &executor.Caller{HTTP: &httpcall.Caller{Transport: environment}}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
-			_, err := c.Call(t.Context(), task, scope(nil), call.Origin{})
+			_, err := output(t.Context(), c, task, scope(nil), call.Origin{})
 			wantProblem(t, err, tt.problem, tt.status, tt.part)
 			if len(*got) > 0 {
 				t.Errorf("requested %v", *got)
@@ -277,11 +278,11 @@ func TestOpenAPIAuthentication(t *testing.T) {
 		}
 		return respond(200, "", ""), nil
 	})
-	c := &executor.Caller{Transport: environment}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: environment}}
 	task := openAPI(t, "http://docs.test:81/local", "x", nil)
 	task.Call.OpenAPI.Document.Authentication = &dsl.Authentication{Scheme: "basic", Secret: "login"}
 	task.Call.OpenAPI.Authentication = &dsl.Authentication{Scheme: "bearer", Secret: "token"}
-	if _, err := c.Call(t.Context(), task, scope(nil), call.Origin{}); err != nil {
+	if _, err := output(t.Context(), c, task, scope(nil), call.Origin{}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"docs.test:81/local": "Basic YWRhOmxvdmVsYWNl", "docs.test:81/x": "Bearer tok-123456"}
@@ -303,13 +304,13 @@ func TestOpenAPIPetstore(t *testing.T) {
 			t.Skipf("NOT TESTED: %s is absent; FLUNQ_SPEC names the folder of the specification", name)
 		}
 		environment, got := serveDocuments(t, map[string]string{name: string(data)})
-		c := &executor.Caller{Transport: environment}
+		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: environment}}
 		for _, task := range []*dsl.Task{
 			openAPI(t, "https://docs.test/"+name, "getPetById", object{"petId": "${ .petId }"}),
 			openAPI(t, "https://docs.test/"+name, "addPet", object{"id": 1, "name": "Milou"}),
 			openAPI(t, "https://docs.test/"+name, "loginUser", object{"username": "a", "password": "b"}),
 		} {
-			out, err := c.Call(t.Context(), task, scope(object{"petId": 1}), call.Origin{})
+			out, err := output(t.Context(), c, task, scope(object{"petId": 1}), call.Origin{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func newSiteWith(t testing.TB, rdb wire.Redis, size int, set func(*delivery.Opti
 	set(&opts)
 	s.inbox, err = executor.NewInbox(s.store, opts, 0)
 	must(t, err)
-	caller := &executor.Caller{Transport: s, Limits: httpcall.DefaultLimits()}
+	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: s, Limits: httpcall.DefaultLimits()}}
 	for range size {
 		x, err := executor.New(s.store, lib, s.inbox, executor.Options{Caller: caller, Limits: decide.DefaultLimits()})
 		must(t, err)

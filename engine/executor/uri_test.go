@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // Whatever the data, a template's request goes to the template's host, below its path and
@@ -24,9 +25,9 @@ func FuzzTemplate(f *testing.F) {
 			seen = req.URL
 			return respond(200, "", ""), nil
 		})
-		c := &executor.Caller{Transport: environment}
+		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: environment}}
 		task := request{Endpoint: "https://a.test/pre/{x}/post?q={x}"}.task(t)
-		_, err := c.Call(t.Context(), task, scope(map[string]any{"x": value}), call.Origin{})
+		_, err := output(t.Context(), c, task, scope(map[string]any{"x": value}), call.Origin{})
 		if err != nil {
 			if _, ok := errors.AsType[*event.Problem](err); !ok {
 				t.Errorf("%q: %v, want a problem", value, err)

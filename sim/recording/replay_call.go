@@ -37,9 +37,10 @@ func (x *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.S
 
 // perform performs a call, and compares its requests and its result with the recording.
 func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *mismatch) {
-	caller := &executor.Caller{Transport: a, Version: x.header.Flunq}
+	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: a, Version: x.header.Flunq}}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := caller.Call(x.ctx, task, scope, call.Origin{Tenant: x.state.Tenant, Execution: e.Execution, Nonce: x.state.Nonce, Run: event.ParseRun(e.Task)})
+	from := call.Origin{Tenant: x.state.Tenant, Execution: e.Execution, Nonce: x.state.Nonce, Run: event.ParseRun(e.Task)}
+	output, _, err := caller.Call(x.ctx, task, scope, from, caller.Memory.Reserve(from.Tenant))
 	if a.differs != nil {
 		return a.differs, a.mismatch
 	}
