@@ -401,8 +401,8 @@ func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definiti
 }
 
 // StartExecution is like the function StartExecution, for the workflow that def defines.
-func (e *Engine) StartExecution(ctx context.Context, def *dsl.Definition, b StartRequest) error {
+func (e *Engine) StartExecution(ctx context.Context, def *dsl.Definition, r StartRequest) error {
 	doc := def.Document
-	b.Namespace, b.Name, b.Version = doc.Namespace, doc.Name, doc.Version
-	return StartExecution(ctx, e.Store, b)
+	r.Namespace, r.Name, r.Version = doc.Namespace, doc.Name, doc.Version
+	return StartExecution(ctx, e.Store, r)
 }

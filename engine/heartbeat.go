@@ -17,8 +17,8 @@ type heartbeat struct {
 	store    *store.Store
 	breakers *breaker.Set
 	entry    processes.Process
-	swept    time.Time
-	wait     int // steps until the entry is written again
+	swept    time.Time // when entries of other processes were last removed
+	wait     int       // steps until the entry is written again
 }
 
 // beatEvery is the interval at which the heartbeat checks the circuit breakers for a change,
@@ -70,7 +70,7 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 		return wake, err
 	}
 	now := h.entry.Heartbeat
-	if now.Sub(h.swept) >= seekEvery {
+	if now.Sub(h.swept) >= sweepEvery {
 		if err := processes.In(h.store).Forget(ctx); err != nil {
 			return wake, err
 		}

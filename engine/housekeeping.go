@@ -24,12 +24,12 @@ type Retention struct {
 func DefaultRetention() Retention { return Retention{Entries: 10_000, Age: 10 * time.Second} }
 
 const (
-	lookEvery = time.Second      // look for newly registered tenants, and continue removing executions
-	tidyEvery = 10 * time.Second // trim streams
-	readEvery = time.Minute      // reread all registered tenants even if their number is unchanged
-	seekEvery = 5 * time.Minute  // scan all keys for streams of unregistered tenants; remove idle consumers
-	idleAfter = time.Hour        // a consumer without work for this long is removed
-	maxPages  = 100              // maximum number of pages of ended executions that one step reads
+	lookEvery  = time.Second      // look for newly registered tenants, and continue removing executions
+	trimEvery  = 10 * time.Second // trim streams, and begin to remove executions
+	readEvery  = time.Minute      // reread all registered tenants even if their number is unchanged
+	sweepEvery = 5 * time.Minute  // scan all keys for streams of unregistered tenants; remove idle consumers
+	idleAfter  = time.Hour        // a consumer without work for this long is removed
+	maxPages   = 100              // maximum number of pages of ended executions that one step reads
 )
 
 // housekeeping finds tenants, trims their streams, and removes executions that ended long
@@ -43,9 +43,12 @@ type housekeeping struct {
 	observe   delivery.Observer
 	name      string
 
-	tidied, known, sought, cleaned, swept time.Time
-
-	tenants int64 // number of registered tenants
+	tenants  int64     // number of registered tenants
+	readAt   time.Time // when they were last read, by Redis' clock
+	scanned  time.Time // when all keys were last scanned
+	trimmed  time.Time
+	swept    time.Time // when idle consumers were last removed
+	searched time.Time // when the last search for ended executions began
 
 	left []string             // tenants yet to be searched for ended executions
 	walk store.ForgetProgress // position in the first of them
@@ -58,7 +61,7 @@ func (e *Engine) addHousekeeping() {
 	}
 	every := lookEvery
 	if !h.discover && !h.retention.Finished.Bounded() {
-		every = tidyEvery
+		every = trimEvery
 	}
 	e.add(Service{Group: "housekeeping", Name: h.name, Step: h.Step, Every: every})
 }
@@ -70,11 +73,11 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 		return now, err
 	}
 	if h.discover {
-		err = h.find(ctx, now)
+		err = h.findTenants(ctx, now)
 	}
-	if (h.retention.Entries > 0 || h.retention.Age > 0) && now.Sub(h.tidied) > tidyEvery-lookEvery {
-		h.tidied = now
-		err = errors.Join(err, h.tidy(ctx, now))
+	if (h.retention.Entries > 0 || h.retention.Age > 0) && now.Sub(h.trimmed) > trimEvery-lookEvery {
+		h.trimmed = now
+		err = errors.Join(err, h.trim(ctx, now))
 	}
 	if h.retention.Finished.Bounded() {
 		err = errors.Join(err, h.forget(ctx, now))
@@ -86,10 +89,10 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 // number per step. Each process does so independently: removing an execution twice is harmless.
 func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	if len(h.left) == 0 {
-		if now.Sub(h.swept) < tidyEvery {
+		if now.Sub(h.searched) < trimEvery {
 			return nil
 		}
-		h.swept, h.left = now, h.tenantSet.Names()
+		h.searched, h.left = now, h.tenantSet.Names()
 	}
 	var errs []error
 	for pages := 0; pages < maxPages && len(h.left) > 0; pages++ {
@@ -107,15 +110,15 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// find adds registered tenants and, every few minutes, those that are not registered but have a
+// findTenants adds registered tenants and, every few minutes, those that are not registered but have a
 // stream in Redis. On a cluster these can be read while the master with the registered ones is down.
-func (h *housekeeping) find(ctx context.Context, now time.Time) error {
+func (h *housekeeping) findTenants(ctx context.Context, now time.Time) error {
 	names, err := h.registered(ctx, now)
-	if now.Sub(h.sought) >= seekEvery && (err == nil || h.store.Clustered()) {
+	if now.Sub(h.scanned) >= sweepEvery && (err == nil || h.store.Clustered()) {
 		found, wrong := h.store.FindTenants(ctx)
 		names, err = append(names, found...), cmp.Or(err, wrong)
 		if wrong == nil || len(found) > 0 {
-			h.sought = now
+			h.scanned = now
 		}
 	}
 	for _, tenant := range h.tenantSet.Add(names...) {
@@ -128,23 +131,23 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 // recent read.
 func (h *housekeeping) registered(ctx context.Context, now time.Time) ([]string, error) {
 	n, err := h.store.TenantCount(ctx)
-	if err != nil || n == h.tenants && now.Sub(h.known) < readEvery {
+	if err != nil || n == h.tenants && now.Sub(h.readAt) < readEvery {
 		return nil, err
 	}
 	names, err := h.store.Tenants(ctx)
 	if err == nil {
-		h.tenants, h.known = n, now
+		h.tenants, h.readAt = n, now
 	}
 	return names, err
 }
 
-// tidy trims streams and removes idle consumers.
-func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
+// trim trims streams and removes idle consumers.
+func (h *housekeeping) trim(ctx context.Context, now time.Time) error {
 	tenants := h.tenantSet.Names()
 	_, err := stream.New(h.store).Trim(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
 	errs := []error{err, stream.New(h.store).ForgetCrashes(ctx, tenants...)}
-	if now.Sub(h.cleaned) >= seekEvery {
-		h.cleaned = now
+	if now.Sub(h.swept) >= sweepEvery {
+		h.swept = now
 		for _, group := range h.groups {
 			errs = append(errs, stream.New(h.store).SweepConsumers(ctx, tenants, group, idleAfter))
 		}

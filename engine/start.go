@@ -26,14 +26,14 @@ type StartRequest struct {
 // ScheduleStart sets a timer that starts an execution at a time. The key identifies it among the
 // inputs of the execution: ScheduleStart moves an earlier timer with the same key and reports
 // that it did. The error is store.ErrExists if the id is in use.
-func ScheduleStart(ctx context.Context, st *store.Store, b StartRequest, at time.Time, key string) (t event.Timer, moved bool, err error) {
-	now, err := st.NowOf(ctx, b.Tenant)
+func ScheduleStart(ctx context.Context, st *store.Store, r StartRequest, at time.Time, key string) (t event.Timer, moved bool, err error) {
+	now, err := st.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return t, false, err
 	}
-	e := startEvent(b, time.Time{})
+	e := startEvent(r, time.Time{})
 	t = event.Timer{
-		Tenant: b.Tenant, Workflow: e.Workflow, Execution: b.ID, FireAt: at.UTC(), DurationMS: max(at.Sub(now).Milliseconds(), 0),
+		Tenant: r.Tenant, Workflow: e.Workflow, Execution: r.ID, FireAt: at.UTC(), DurationMS: max(at.Sub(now).Milliseconds(), 0),
 		Kind: event.StartTimer, Key: key, Input: event.EncodeInput(e),
 	}
 	moved, err = timers.New(st).SetInput(ctx, t, now)
@@ -42,25 +42,25 @@ func ScheduleStart(ctx context.Context, st *store.Store, b StartRequest, at time
 
 // StartExecution starts an execution, which any process may run. A nil input means {}. The error
 // is store.ErrExists if the id is in use.
-func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error {
-	now, err := st.NowOf(ctx, b.Tenant)
+func StartExecution(ctx context.Context, st *store.Store, r StartRequest) error {
+	now, err := st.NowOf(ctx, r.Tenant)
 	if err != nil {
 		return err
 	}
-	return st.Start(ctx, startEvent(b, now))
+	return st.Start(ctx, startEvent(r, now))
 }
 
 // startEvent returns the event that starts an execution.
-func startEvent(b StartRequest, now time.Time) event.Event {
-	input := b.Input
+func startEvent(r StartRequest, now time.Time) event.Event {
+	input := r.Input
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
 	data := event.Encode(event.Started{
-		Namespace: b.Namespace, Name: b.Name, Version: cmp.Or(b.Version, "latest"), Input: input, Nonce: b.Nonce, Labels: b.Labels,
+		Namespace: r.Namespace, Name: r.Name, Version: cmp.Or(r.Version, "latest"), Input: input, Nonce: r.Nonce, Labels: r.Labels,
 	})
 	return event.Event{
-		ID: b.ID + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,
-		Tenant: b.Tenant, Workflow: b.Namespace + "." + b.Name, Execution: b.ID, Data: data, Ext: b.Trace,
+		ID: r.ID + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,
+		Tenant: r.Tenant, Workflow: r.Namespace + "." + r.Name, Execution: r.ID, Data: data, Ext: r.Trace,
 	}
 }

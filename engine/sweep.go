@@ -26,33 +26,32 @@ type sweep struct {
 	name      string
 	every     time.Duration
 
-	left  []string        // tenants yet to be examined in this round
-	after string          // position in the first of them
-	known map[string]bool // reported executions, by tenant and id
+	left     []string        // tenants yet to be examined in this round
+	after    string          // position in the first of them
+	reported map[string]bool // executions that cannot be repaired, by tenant and id
 }
 
-// Bounds of one round.
 const (
-	maxSwept       = 1000 // executions to examine
-	sweptAtOnce    = 100  // executions in one query
-	sweptBytes     = 4 << 20
-	maxReported    = 10_000
-	sweepOperator  = "flunq serve"
-	sweepTurn      = "sweep"
-	sweepOtherwise = time.Second // a turn expires this long before the next round
+	maxSwept      = 1000          // executions to examine in one step
+	sweptAtOnce   = 100           // executions in one query
+	sweptBytes    = 4 << 20       // of histories to examine together
+	maxReported   = 10_000        // executions to remember as reported
+	sweepOperator = "flunq serve" // who restored something, in histories
+	sweepTurn     = "sweep"       // what the processes take turns at
+	sweepMargin   = time.Second   // a turn expires this long before the next step
 )
 
 func (e *Engine) addSweep() {
 	s := &sweep{
 		store: e.Store, examiner: &examine.Examiner{Store: e.Store, Definitions: e.Definitions}, tenantSet: e.tenantSet,
-		observe: e.opts.Activity, name: "sweep-" + e.opts.Process, every: e.opts.Sweep, known: map[string]bool{},
+		observe: e.opts.Activity, name: "sweep-" + e.opts.Process, every: e.opts.Sweep, reported: map[string]bool{},
 	}
 	e.add(Service{Group: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
 }
 
-// Step does one round if it is this process' turn.
+// Step examines the next executions if it is this process' turn.
 func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
-	mine, err := processes.In(s.store).FirstInPeriod(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
+	mine, err := processes.In(s.store).FirstInPeriod(ctx, sweepTurn, max(s.every-sweepMargin, s.every/2))
 	if err != nil || !mine {
 		return wake, err
 	}
@@ -100,8 +99,8 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 			return looked, err
 		}
 		for _, x := range open[:n] {
-			if o, known := findings[x.ID]; known {
-				if err := s.repair(ctx, tenant, x, o); err != nil {
+			if found, known := findings[x.ID]; known {
+				if err := s.repair(ctx, tenant, x, found); err != nil {
 					return looked, err
 				}
 			}
@@ -113,24 +112,23 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 }
 
 // repair restores what an execution lacks, except timers that an operator has cancelled.
-func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o examine.Findings) error {
-	r := o.Missing
-	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
-		return slices.ContainsFunc(o.Timers, func(n examine.Needed) bool {
-			return n.CancelledBy != "" && n.Same(t)
-		})
+func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, found examine.Findings) error {
+	cancelled := func(n examine.Needed) bool { return n.CancelledBy != "" }
+	missing := found.Missing
+	missing.Timers = slices.DeleteFunc(slices.Clone(missing.Timers), func(t event.Timer) bool {
+		return slices.ContainsFunc(found.Timers, func(n examine.Needed) bool { return cancelled(n) && n.Same(t) })
 	})
 	switch {
-	case !r.Empty():
-		outcome, err := timers.New(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
+	case !missing.Empty():
+		outcome, err := timers.New(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: found.Version, Workflow: x.Workflow}, missing, sweepOperator)
 		if err != nil || outcome != store.Committed {
 			return err // the execution has advanced in the meantime
 		}
-		s.notify(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
-	case o.Damage != "":
-		s.report(tenant, x, errors.New(o.Damage))
-	case len(o.Stuck) > 0 && !slices.ContainsFunc(o.Timers, func(n examine.Needed) bool { return n.CancelledBy != "" }):
-		s.report(tenant, x, errors.New(o.Stuck[0]))
+		s.notify(delivery.Restored, tenant, x, len(missing.Timers)+len(missing.Listen)+len(missing.Requests), nil)
+	case found.Damage != "":
+		s.report(tenant, x, errors.New(found.Damage))
+	case len(found.Stuck) > 0 && !slices.ContainsFunc(found.Timers, cancelled):
+		s.report(tenant, x, errors.New(found.Stuck[0]))
 	}
 	return nil
 }
@@ -138,13 +136,13 @@ func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o 
 // report reports that an execution cannot be repaired, once per execution.
 func (s *sweep) report(tenant string, x store.Execution, why error) {
 	key := tenant + " " + x.ID
-	if s.known[key] {
+	if s.reported[key] {
 		return
 	}
-	if len(s.known) >= maxReported {
-		clear(s.known)
+	if len(s.reported) >= maxReported {
+		clear(s.reported)
 	}
-	s.known[key] = true
+	s.reported[key] = true
 	s.notify(delivery.Stuck, tenant, x, 1, why)
 }
 

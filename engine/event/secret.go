@@ -150,17 +150,17 @@ func (r *Redactor) Add(secret string) {
 func (r *Redactor) AddWhole(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(text) < ShortestSecret || !r.find(text) {
+	if len(text) < ShortestSecret || !r.addForm(text) {
 		return
 	}
 	for _, form := range append(urlForms(text), asQuoted(text)) {
-		r.find(form)
+		r.addForm(form)
 	}
 }
 
-// find adds a string to replace. It returns false if the string is already known or too short.
-func (r *Redactor) find(text string) (added bool) {
-	text = small(text)
+// addForm adds a string to replace. It returns false if the string is already known or too short.
+func (r *Redactor) addForm(text string) (added bool) {
+	text = lowerASCII(text)
 	if len(text) < ShortestSecret {
 		return false
 	}
@@ -189,8 +189,8 @@ func (r *Redactor) prepare() {
 			r.pieces = map[string]struct{}{}
 		}
 		for _, form := range append(SecretForms(secret), asQuoted(secret)) {
-			r.find(form)
-			form = small(form)
+			r.addForm(form)
+			form = lowerASCII(form)
 			for i := 0; i+piece <= len(form); i++ {
 				if part := form[i : i+piece]; distinctive(part) {
 					r.pieces[part] = struct{}{}
@@ -220,7 +220,7 @@ func (r *Redactor) Holds(text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prepare()
-	text = small(text)
+	text = lowerASCII(text)
 	for _, some := range r.whole {
 		if slices.ContainsFunc(some, func(secret string) bool { return strings.Contains(text, secret) }) {
 			return true
@@ -237,10 +237,10 @@ func (r *Redactor) Redact(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prepare()
-	lower, end := small(text), 0
+	folded, end := lowerASCII(text), 0
 	var out strings.Builder
 	for i := 0; i < len(text); {
-		n := r.secretAt(lower[i:])
+		n := r.secretAt(folded[i:])
 		if n == 0 {
 			i++
 			continue
@@ -278,8 +278,8 @@ func (r *Redactor) secretAt(text string) (n int) {
 // asQuoted returns a string as %q formats it, without the quotes.
 func asQuoted(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
-// small returns text with its ASCII letters in lower case, so that offsets stay the same.
-func small(text string) string {
+// lowerASCII returns text with its ASCII letters in lower case, so that offsets stay the same.
+func lowerASCII(text string) string {
 	out := []byte(text)
 	for i, c := range out {
 		if 'A' <= c && c <= 'Z' {

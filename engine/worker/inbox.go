@@ -177,13 +177,7 @@ func (in *Inbox) read(ctx context.Context, what action) (batch []store.Message, 
 		in.large.ForgetLarge()
 	}
 	in.contention.Record(f.Messages, f.Now)
-	kept := f.Messages[:0]
-	for i := range f.Messages {
-		if m := &f.Messages[i]; !m.Claimed || !in.has(*m) {
-			kept = append(kept, *m)
-		}
-	}
-	in.waiting.put(kept)
+	in.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool { return m.Claimed && in.has(m) }))
 	in.broadcast()
 	if batch = in.pick(); len(batch) > 0 {
 		return batch, f.Now, nil // the error will recur when nothing else is left
