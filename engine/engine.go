@@ -293,16 +293,13 @@ func (e *Engine) addExecutors() error {
 	if e.opts.ExtraExecutors > 0 {
 		each = e.opts.Executors
 	}
-	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer), each)
+	inbox, err := executor.NewInbox(e.Store, e.Definitions, e.reading("executor", e.opts.Executor, consumer), each)
 	if err != nil {
 		return err
 	}
 	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Trace: e.opts.Trace}, Memory: e.opts.Answers}
 	for i := range e.opts.Executors + e.opts.ExtraExecutors {
-		x, err := executor.New(e.Store, e.Definitions, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
-		if err != nil {
-			return err
-		}
+		x := executor.New(inbox, caller, e.opts.Limits)
 		e.add(Service{Group: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Handles: executor.Handles})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost, Finish: inbox.Finish})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
@@ -20,40 +19,15 @@ import (
 // Service is one executor. It performs one task at a time, or computes several that need
 // nothing from outside. An Inbox is shared by as many executors as tasks may run concurrently.
 type Service struct {
-	definitions *definitions.Cache
-	inbox       *Inbox
-	opts        Options
-}
-
-// Options of a Service.
-type Options struct {
-	Caller *Caller
-	Limits decide.Limits
+	inbox  *Inbox
+	caller *Caller
+	limits decide.Limits
 }
 
 // New returns an executor that reads from an inbox.
-func New(st *store.Store, documents *definitions.Cache, inbox *Inbox, opts Options) (*Service, error) {
-	if opts.Caller == nil {
-		return nil, errors.New("the executor has no caller")
-	}
-	s := &Service{definitions: documents, inbox: inbox, opts: opts}
+func New(inbox *Inbox, caller *Caller, limits decide.Limits) *Service {
 	inbox.executors++
-	inbox.computes = s.computes
-	return s, nil
-}
-
-// computes reports whether a request only computes. It reports false if the definition is not
-// cached and would have to be read.
-func (s *Service) computes(m *store.Message) bool {
-	if m.Err != nil || delivery.PoisonCandidate(*m) {
-		return false
-	}
-	env := s.definitions.Known(m.Event.Ext[event.DefinitionAttribute])
-	if env == nil {
-		return false
-	}
-	task := env.Definition().Task(event.ParseRun(m.Event.Task).Ref)
-	return task != nil && decide.Computes(task)
+	return &Service{inbox: inbox, caller: caller, limits: limits}
 }
 
 // Step performs one task, or computes several, if there are any. It returns when to call it
@@ -117,7 +91,7 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if err := decide.DecodeData(m.Event, &r); err != nil {
 		return delivery.As(delivery.Permanent, err)
 	}
-	env, err := s.definitions.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])
+	env, err := s.inbox.definitions.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])
 	if err != nil {
 		return fmt.Errorf("definition of %s: %w", m.Event.Workflow, err)
 	}
@@ -153,12 +127,12 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
 	from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
-	j.reserved = s.opts.Caller.Memory.Reserve(m.Tenant)
+	j.reserved = s.caller.Memory.Reserve(m.Tenant)
 	defer j.reserved.Decoded()
-	output, made, err := s.opts.Caller.Call(ctx, task, scope, from, j.reserved)
+	output, made, err := s.caller.Call(ctx, task, scope, from, j.reserved)
 	c.Call = made
 	if err == nil {
-		err = s.opts.Limits.Output(output)
+		err = s.limits.Output(output)
 	}
 	if err == nil {
 		c.Success, c.Output = true, canonical.Encode(output)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/queue"
@@ -27,9 +29,9 @@ type Inbox struct {
 	isolation    delivery.Isolation
 	out          outbox
 
-	executors int                       // number of executors that it serves
-	perTenant int                       // executors that one tenant may occupy; 0: all
-	computes  func(*store.Message) bool // whether a request only computes, as far as is known
+	definitions *definitions.Cache
+	executors   int // number of executors that it serves
+	perTenant   int // executors that one tenant may occupy; 0: all
 
 	mu            sync.Mutex
 	held          map[address]bool // requests that wait or are in progress
@@ -54,7 +56,7 @@ var errLost = errors.New("another executor has taken over the request")
 
 // NewInbox returns the inbox of one process. The calls of one tenant occupy at most perTenant
 // executors at a time; 0: all.
-func NewInbox(st *store.Store, opts delivery.Options, perTenant int) (*Inbox, error) {
+func NewInbox(st *store.Store, known *definitions.Cache, opts delivery.Options, perTenant int) (*Inbox, error) {
 	opts.Wants = Handles
 	consumer, err := delivery.NewConsumer(st, opts)
 	if err != nil {
@@ -65,7 +67,7 @@ func NewInbox(st *store.Store, opts delivery.Options, perTenant int) (*Inbox, er
 		return nil, err
 	}
 	return &Inbox{
-		consumer: consumer, otherTenants: otherTenants, opts: opts, perTenant: perTenant, held: map[address]bool{}, callingFor: map[string]int{},
+		consumer: consumer, otherTenants: otherTenants, opts: opts, definitions: known, perTenant: perTenant, held: map[address]bool{}, callingFor: map[string]int{},
 		out: outbox{store: st, unbatched: opts.Block == 0},
 	}, nil
 }
@@ -310,6 +312,20 @@ func (in *Inbox) put(j *job) {
 		jobs = &in.computations
 	}
 	jobs.PushBack(j.message.Tenant, j)
+}
+
+// computes reports whether a request only computes. It reports false if the definition is not
+// cached and would have to be read.
+func (in *Inbox) computes(m *store.Message) bool {
+	if m.Err != nil || delivery.PoisonCandidate(*m) {
+		return false
+	}
+	env := in.definitions.Known(m.Event.Ext[event.DefinitionAttribute])
+	if env == nil {
+		return false
+	}
+	task := env.Definition().Task(event.ParseRun(m.Event.Task).Ref)
+	return task != nil && decide.Computes(task)
 }
 
 // redelivered records that a lost request is delivered to this process again while its first job

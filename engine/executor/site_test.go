@@ -101,13 +101,11 @@ func newSiteWith(t testing.TB, rdb wire.Redis, size int, set func(*delivery.Opti
 	opts := delivery.Defaults("executor", store.ExecutorGroup)
 	opts.Consumer, opts.Tenants, opts.Observe = "e1", delivery.NewTenantSet(tenant), s.observe
 	set(&opts)
-	s.inbox, err = executor.NewInbox(s.store, opts, 0)
+	s.inbox, err = executor.NewInbox(s.store, lib, opts, 0)
 	must(t, err)
 	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: s, Limits: httpcall.DefaultLimits()}}
 	for range size {
-		x, err := executor.New(s.store, lib, s.inbox, executor.Options{Caller: caller, Limits: decide.DefaultLimits()})
-		must(t, err)
-		s.services = append(s.services, x)
+		s.services = append(s.services, executor.New(s.inbox, caller, decide.DefaultLimits()))
 	}
 	return s
 }

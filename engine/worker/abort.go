@@ -106,7 +106,7 @@ func (s *Service) release(ctx context.Context, x store.Execution, c *store.Commi
 // releaseState derives what the execution holds from its state.
 func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *store.Commit) (err error) {
 	defer recovered(&err)
-	env, err := s.documents.Hash(ctx, kept.Tenant, kept.Workflow, kept.Definition)
+	env, err := s.definitions.Hash(ctx, kept.Tenant, kept.Workflow, kept.Definition)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *Service) children(ctx context.Context, x store.Execution, left decide.L
 // listens returns the event types that an execution may listen for: those in its document or, if these
 // are unknown, those whose listener sets it is in.
 func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, error) {
-	env, err := s.documents.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	env, err := s.definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if store.Temporary(err) {
 		return nil, err
 	}

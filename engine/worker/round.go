@@ -18,14 +18,14 @@ import (
 type round struct {
 	*Service
 
-	batch       []store.Message
-	executions  map[address]*cachedExecution // their states once everything is written
-	definitions map[string]*cachedExecution  // one that has begun with each definition, by name and version
-	commits     []store.Commit
-	planned     []*store.Message // the message that each commit answers
-	bytes       int              // of the data in the histories of all commits of the batch, planned or not
-	refused     []store.Message  // messages for which Redis has no memory
-	full        error            // the error of Redis for these; nil if it has memory
+	batch      []store.Message
+	executions map[address]*cachedExecution // their states once everything is written
+	begun      map[string]*cachedExecution  // one that has begun with each definition, by name and version
+	commits    []store.Commit
+	planned    []*store.Message // the message that each commit answers
+	bytes      int              // of the data in the histories of all commits of the batch, planned or not
+	refused    []store.Message  // messages for which Redis has no memory
+	full       error            // the error of Redis for these; nil if it has memory
 }
 
 // work handles a batch and returns what remains of it after an error. A message for which Redis has no
@@ -33,13 +33,13 @@ type round struct {
 // memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := &round{
-		Service: s, batch: batch, executions: map[address]*cachedExecution{}, definitions: map[string]*cachedExecution{},
+		Service: s, batch: batch, executions: map[address]*cachedExecution{}, begun: map[string]*cachedExecution{},
 		commits: make([]store.Commit, 0, len(batch)),
 	}
 	s.round = r
 	defer r.keep()
 	if err := r.loadCached(ctx); err != nil {
-		return batch, r.fail(batch, err)
+		return r.failed(0, err)
 	}
 	from := 0 // everything before this index is done
 	for i := range batch {
@@ -47,12 +47,12 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		s.consumer().Report(delivery.Activity{What: delivery.Began, Message: *m})
 		planned, err := r.plan(ctx, m)
 		if err != nil {
-			return r.remaining(from), r.fail(r.remaining(from), err)
+			return r.failed(from, err)
 		}
 		stop := s.timeUp() || r.bytes > chunkBytes
 		if !planned || stop {
 			if err := r.flush(ctx); err != nil {
-				return r.remaining(from), r.fail(r.remaining(from), err)
+				return r.failed(from, err)
 			}
 		}
 		if !planned {
@@ -68,7 +68,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		}
 	}
 	if err := r.flush(ctx); err != nil {
-		return r.remaining(from), r.fail(r.remaining(from), err)
+		return r.failed(from, err)
 	}
 	return r.refused, r.full
 }
@@ -93,13 +93,14 @@ func (r *round) handleSingly(ctx context.Context, m *store.Message) error {
 	return err
 }
 
-// fail reports to the observer that Redis failed, and forgets what was decided.
-func (r *round) fail(msgs []store.Message, err error) error {
+// failed reports to the observer that Redis failed, forgets what was decided, and returns what remains.
+func (r *round) failed(from int, err error) (left []store.Message, _ error) {
 	clear(r.executions)
-	for _, m := range msgs {
+	left = r.remaining(from)
+	for _, m := range left {
 		r.consumer().Report(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
 	}
-	return err
+	return left, err
 }
 
 // keep puts the executions that continue into the cache.
@@ -193,7 +194,7 @@ func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedEx
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
 	}
-	env, err := r.documents.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+	env, err := r.definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
 	if err != nil {
 		return nil
 	}
@@ -276,9 +277,9 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, 
 		return nil, delivery.As(delivery.Permanent, err)
 	}
 	name := started.Workflow() + ":" + started.Version
-	x, err := r.first(ctx, m.Tenant, m.Event.Execution, &started, r.definitions[name])
+	x, err := r.first(ctx, m.Tenant, m.Event.Execution, &started, r.begun[name])
 	if err == nil && x.refused == nil {
-		r.definitions[name] = x
+		r.begun[name] = x
 	}
 	return x, err
 }

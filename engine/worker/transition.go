@@ -301,7 +301,7 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ca
 	if decide.Status(kept.Status).Ended() && !retried {
 		return nil, nil
 	}
-	env, err := s.documents.Hash(ctx, tenant, kept.Workflow, kept.Definition)
+	env, err := s.definitions.Hash(ctx, tenant, kept.Workflow, kept.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -320,12 +320,12 @@ func (s *Service) first(ctx context.Context, tenant, id string, started *event.S
 		return x, nil
 	}
 	name, version := started.Workflow(), started.Version
-	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
+	x.env, x.definition, err = s.definitions.Version(ctx, tenant, name, version)
 	if errors.Is(err, store.ErrNotFound) {
 		if version != "" {
 			name += ":" + version
 		}
-		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.documents.Redact(name)+" is not registered")}
+		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.definitions.Redact(name)+" is not registered")}
 		return x, nil
 	}
 	return x, err

@@ -20,13 +20,13 @@ import (
 
 // Service is one worker. Several may run concurrently, in one process or in many.
 type Service struct {
-	inbox     *Inbox
-	store     *store.Store
-	documents *definitions.Cache
-	cache     *Cache
-	opts      Options
-	round     *round    // of the current step
-	stepStart time.Time // when the step began, by Options.Clock
+	inbox       *Inbox
+	store       *store.Store
+	definitions *definitions.Cache
+	cache       *Cache
+	opts        Options
+	round       *round    // of the current step
+	stepStart   time.Time // when the step began, by Options.Clock
 }
 
 // Options of a Service.
@@ -75,8 +75,8 @@ const (
 func Defaults() Options { return Options{Chunk: 256, Snapshots: 256} }
 
 // New returns a worker that reads from an inbox. Workers of one process share a cache.
-func New(st *store.Store, documents *definitions.Cache, cache *Cache, inbox *Inbox, opts Options) *Service {
-	return &Service{inbox: inbox, store: st, documents: documents, cache: cache, opts: opts}
+func New(st *store.Store, known *definitions.Cache, cache *Cache, inbox *Inbox, opts Options) *Service {
+	return &Service{inbox: inbox, store: st, definitions: known, cache: cache, opts: opts}
 }
 
 // Step handles one batch of messages, if there are any. It returns when to call it again: immediately
