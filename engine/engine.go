@@ -156,9 +156,12 @@ func (o Options) check() error {
 	if o.Transport == nil {
 		errs = append(errs, errors.New("there is no transport for calls"))
 	}
-	for name, n := range map[string]int{"workers": o.Workers, "executors": o.Executors, "timers": o.Timers} {
-		if n < 0 || n > maxInstances {
-			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, maxInstances))
+	for _, s := range []struct {
+		name string
+		n    int
+	}{{"workers", o.Workers}, {"executors", o.Executors}, {"timers", o.Timers}} {
+		if s.n < 0 || s.n > maxInstances {
+			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", s.name, s.n, maxInstances))
 		}
 	}
 	if o.ExtraExecutors < 0 || o.ExtraExecutors > maxExtraExecutors {

@@ -97,8 +97,8 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	var errs []error
 	for pages := 0; pages < maxPages && len(h.left) > 0; pages++ {
 		gone, next, done, err := h.store.Forget(ctx, h.left[0], h.retention.Finished, h.walk)
-		if gone > 0 && h.observe != nil {
-			h.observe(delivery.Activity{
+		if gone > 0 {
+			h.observe.Report(delivery.Activity{
 				Service: "housekeeping", Consumer: h.name, What: delivery.Removed, Message: store.Message{Tenant: h.left[0]}, Count: gone,
 			})
 		}

@@ -147,9 +147,6 @@ func (s *sweep) report(tenant string, x store.Execution, why error) {
 }
 
 func (s *sweep) notify(what delivery.What, tenant string, x store.Execution, count int, err error) {
-	if s.observe == nil {
-		return
-	}
 	m := store.Message{Tenant: tenant, Event: event.Event{Tenant: tenant, Execution: x.ID, Workflow: x.Workflow}}
-	s.observe(delivery.Activity{Service: "sweep", Consumer: s.name, What: what, Message: m, Count: count, Err: err})
+	s.observe.Report(delivery.Activity{Service: "sweep", Consumer: s.name, What: what, Message: m, Count: count, Err: err})
 }

@@ -51,11 +51,15 @@ const (
 // must not block. It may be nil.
 type Observer func(Activity)
 
+// Report calls the observer, unless it is nil.
+func (o Observer) Report(a Activity) {
+	if o != nil {
+		o(a)
+	}
+}
+
 // Report reports an activity to the consumer's observer.
 func (c *Consumer) Report(a Activity) {
-	if c.opts.Observe == nil {
-		return
-	}
 	a.Service, a.Consumer = c.opts.Service, c.opts.Consumer
-	c.opts.Observe(a)
+	c.opts.Observe.Report(a)
 }

@@ -265,3 +265,23 @@ func TestTenantSet(t *testing.T) {
 		t.Error(r.Names())
 	}
 }
+
+// A tenant's broken stream does not keep the abandoned entries of others from being claimed.
+func TestClaimBesideABrokenStream(t *testing.T) {
+	t.Parallel()
+	d := newConsumer(t)
+	d.send(t, "a")
+	r := stream.Reader{Group: store.WorkerGroup, Consumer: "dead", Tenants: []string{tenant}}
+	if msgs, _, err := stream.New(d.Store).Read(t.Context(), r, 1, 0); err != nil || len(msgs) != 1 {
+		t.Fatalf("%d messages, error %v", len(msgs), err)
+	}
+	must(t, d.mini.Set(d.Store.TenantKeys("broken").Stream, "no stream"))
+	d.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))
+	opts := delivery.Defaults("worker", store.WorkerGroup)
+	opts.Consumer, opts.Tenants, opts.Block = "w2", delivery.NewTenantSet("broken", tenant), 0
+	c, err := delivery.NewConsumer(d.Store, opts)
+	must(t, err)
+	if f, err := c.Fetch(t.Context(), 10, 0); err == nil || store.Temporary(err) || len(f.Messages) != 1 {
+		t.Errorf("%d messages are claimed, error %v; want one, and the error of the broken stream", len(f.Messages), err)
+	}
+}
