@@ -110,20 +110,24 @@ func byOwner(msgs []store.Message) (parts [][]store.Message) {
 }
 
 // setIdle sets the idle time of messages. It reports lost ones after each tenant instead of waiting for
-// the replies about all tenants.
+// the replies about all tenants. A master that does not answer is asked once, not once for each tenant.
 func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.Message, report func(lost []store.Message)) error {
 	var errs []error
+	silent := map[string]bool{} // masters, by address
 	for _, part := range byOwner(msgs) {
+		stream := s.keys.Stream(part[0].Tenant)
+		_, master, _ := wire.MasterOf(ctx, s.rdb.Redis, stream) // the script reports an error
+		if silent[master] {
+			continue
+		}
 		args := []any{part[0].Group, part[0].Consumer, idle.Milliseconds()}
 		for _, m := range part {
 			args = append(args, m.ID)
 		}
-		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.Stream(part[0].Tenant)}, args...).StringSlice()
+		ids, err := renewScript.Run(ctx, s.rdb, []string{stream}, args...).StringSlice()
 		if err != nil {
 			err = store.Failed("renew or release a lease", err)
-			if errs = append(errs, err); store.Down(s.store, err) {
-				break
-			}
+			errs, silent[master] = append(errs, err), store.Temporary(err)
 			continue
 		}
 		lost := slices.DeleteFunc(part, func(m store.Message) bool { return !slices.Contains(ids, m.ID) })
