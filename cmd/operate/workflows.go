@@ -153,8 +153,7 @@ func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowTex
 		for _, v := range w.Versions {
 			versions = append(versions, v.Version)
 		}
-		return workflowText{}, fmt.Errorf("workflow %s has no version %s%s; versions: %s", w.ID, version,
-			cli.DidYouMean(version, versions, ""), strings.Join(versions, ", "))
+		return workflowText{}, fmt.Errorf("workflow %s has no version %s; versions: %s", w.ID, version, strings.Join(versions, ", "))
 	}
 	return workflowText{Workflow: w.ID, Version: version, Hash: hash, Text: text}, err
 }
