@@ -25,8 +25,8 @@ type BridgeOptions struct {
 	Create bool   // create missing topics, with Options.Partitions and Options.Replication
 }
 
-// create creates missing topics, and returns for each what is wrong: that it was missing, or why it
-// could not be created.
+// create creates missing topics, and returns for each why it could not be created, or nil. It returns
+// nothing if topics must not be created.
 func (o *BridgeOptions) create(ctx context.Context, topics []string) map[string]error {
 	if !o.Create || len(topics) == 0 {
 		return nil
@@ -42,16 +42,12 @@ func (o *BridgeOptions) create(ctx context.Context, topics []string) map[string]
 		if reply := replies[topic]; reply.Err != nil {
 			err = refusal(reply)
 		}
-		if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
-			problems[topic] = fmt.Errorf("topic %s did not exist: %w", topic, errCreated)
-		} else {
+		if problems[topic] = nil; err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			problems[topic] = fmt.Errorf("topic %s does not exist and cannot be created with KAFKA_PARTITIONS=%d and KAFKA_REPLICATION=%d: %w", topic, o.Partitions, o.Replication, err)
 		}
 	}
 	return problems
 }
-
-var errCreated = errors.New("it has been created, and is used from now on")
 
 // Inspect returns the state of the brokers and of topics. The lag is the number of messages that a
 // Receiver of the topics in listen would begin with; see Receiver.Fetch for after.
@@ -123,7 +119,7 @@ func NewPublisher(o BridgeOptions) (*Publisher, error) {
 	return &Publisher{o, p}, nil
 }
 
-// Publish implements bridge.Sink. It takes at most Options.Timeout.
+// Publish implements bridge.Sink. It takes at most Options.Timeout, unless it creates topics.
 func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message) []error {
 	records := make([]*kgo.Record, len(messages))
 	for i := range messages {
@@ -134,21 +130,32 @@ func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message)
 		}
 	}
 	errs := p.producer.publish(ctx, records)
-	missing := map[string]error{}
+	missing := map[string][]int{} // the records of each topic that does not exist
 	for i, err := range errs {
 		reply, replied := errors.AsType[*kerr.Error](err)
 		switch {
 		case err == nil:
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			missing[messages[i].Topic] = fmt.Errorf("topic %s does not exist: create it, or set KAFKA_CREATE_TOPICS=true: %w", messages[i].Topic, err)
+			topic := records[i].Topic
+			missing[topic] = append(missing[topic], i)
+			errs[i] = fmt.Errorf("topic %s does not exist: create it, or set KAFKA_CREATE_TOPICS=true: %w", topic, err)
 		case replied && errors.Is(err, schedule.ErrRefused) && ofRecord(reply):
 			errs[i] = fmt.Errorf("%w: %w", cloudevents.ErrRefused, reply)
 		}
 	}
-	maps.Copy(missing, p.opts.create(ctx, slices.Sorted(maps.Keys(missing))))
-	for i, err := range errs {
-		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			errs[i] = missing[messages[i].Topic]
+	for topic, problem := range p.opts.create(ctx, slices.Sorted(maps.Keys(missing))) {
+		var again []*kgo.Record
+		for _, i := range missing[topic] {
+			again, errs[i] = append(again, records[i]), problem
+		}
+		if problem != nil {
+			continue
+		}
+		p.producer.topics.retry(topic)
+		for n, err := range p.producer.publish(ctx, again) {
+			if errs[missing[topic][n]] = err; err != nil {
+				errs[missing[topic][n]] = fmt.Errorf("topic %s did not exist, and has been created: %w", topic, err)
+			}
 		}
 	}
 	return errs
@@ -287,11 +294,11 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	}
 	r.refreshed = time.Now()
 	for _, topic := range missing {
-		if err := problems[topic]; errors.Is(err, errCreated) {
+		problem, tried := problems[topic]
+		if tried && problem == nil {
 			r.refreshed = time.Time{}
-		} else {
-			r.missing = errors.Join(r.missing, err)
 		}
+		r.missing = errors.Join(r.missing, problem)
 	}
 	return nil
 }

@@ -157,13 +157,8 @@ func TestBridgeCreatesTopics(t *testing.T) {
 		t.Errorf("read a topic that cannot be created: %v", err)
 	}
 	e.Replication = 1
-	if err := publish(); err == nil || !strings.Contains(err.Error(), "it has been created") {
-		t.Errorf("published to a topic that is being created: %v", err)
-	}
-	for end := time.Now().Add(time.Minute); publish() != nil; {
-		if time.Now().After(end) {
-			t.Fatal("the topic is not created")
-		}
+	if err := publish(); err != nil {
+		t.Errorf("published to a topic that can be created: %v", err)
 	}
 	state, err := e.Inspect(t.Context(), []string{outTopic, inTopic}, nil, nil)
 	if err != nil || state.Topics[0].Missing || !state.Topics[1].Missing || state.Topics[0].Partitions != e.Partitions {

@@ -56,6 +56,13 @@ func (t *topics) check(ctx context.Context, s *session, records []*kgo.Record, e
 	}
 }
 
+// retry lets the next check ask about a topic.
+func (t *topics) retry(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, name)
+}
+
 // missing returns the error for a record whose topic does not exist.
 func (t *topics) missing(known topic) error {
 	if lasts := known.asked.Sub(known.since); lasts >= t.wait {
