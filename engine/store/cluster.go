@@ -57,7 +57,7 @@ func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 	byAddress := map[string]*Master{}
 	for i := range c.Masters {
 		m := &c.Masters[i]
-		m.Err = errors.New("it has no slots")
+		m.Err = errors.New("the client has not learned of it yet")
 		byAddress[m.Address] = m
 	}
 	var running sync.WaitGroup
@@ -88,8 +88,9 @@ func (c Cluster) Abandon(ctx context.Context, s *Store) error {
 
 // ReadCluster parses the reply to CLUSTER NODES.
 func ReadCluster(text string) (c Cluster) {
-	replicas, covered := map[string][]string{}, 0 // by the id of their master
-	ids := map[string]string{}
+	replicas := map[string][]string{} // by the id of their master
+	ids := map[string]string{}        // of the masters, by address
+	covered := 0
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 8 {

@@ -51,7 +51,7 @@ func (r Range) Next(entries []Entry) string {
 // LongData is the length in bytes from which a brief Range leaves out data.
 const LongData = 2048
 
-var briefScript = scripts.New("brief") //nolint:gochecknoglobals // a constant that go-redis wraps
+var briefScript = scripts.Reading("brief") //nolint:gochecknoglobals // a constant that go-redis wraps
 
 // Entries reads entries of the stream at a key.
 func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, error) {

@@ -163,7 +163,7 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec returns the error
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return nil, Failed("read executions", err)
 	}
 	var out []WithHistory
@@ -199,7 +199,7 @@ func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Dat
 		first[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, 1)
 		_ = pipe.Process(ctx, first[i]) // Exec returns the error
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return nil, Failed("read the data of executions", err)
 	}
 	out := make([]Data, len(ids))
@@ -241,7 +241,7 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec returns the error
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return Failed("read histories", err)
 	}
 	for i := range tails {

@@ -164,8 +164,7 @@ func (s *Store) readForgetFields(ctx context.Context, tenant string, found []fin
 	for i, f := range found {
 		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, f.id), "version", "ended", "parent", "status")
 	}
-	_, err := pipe.Exec(ctx)
-	if err != nil && Temporary(Failed("", err)) {
+	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return Failed("look at finished executions", err)
 	}
 	for i := range found {
@@ -318,7 +317,7 @@ func weigh(ctx context.Context, s *Store, tenant, index string) (int64, error) {
 	for _, id := range ids {
 		sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.Execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.History(tenant, id)))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return 0, Failed("weigh finished executions", err)
 	}
 	sum := int64(0)

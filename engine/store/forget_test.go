@@ -16,6 +16,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // startedUntil starts an execution, with a parent unless it is "", and gives it a status.
@@ -94,6 +95,24 @@ var removals = []check{
 		must(t, err)
 		if got < exact || got > exact*5/4 {
 			t.Errorf("they weigh %d bytes, want at least the %d of their keys and at most a quarter more", got, exact)
+		}
+	}},
+	{"nothing of a removed tenant is left", func(t *testing.T, w *environment) {
+		waiting(t, w)
+		own := w.TenantKeys(tenant)
+		must(t, w.Redis().ZAdd(t.Context(), own.AskedTimers, redis.Z{Member: "x"}).Err())
+		must(t, timers.New(w.Store).RemoveTenant(t.Context(), tenant))
+		must(t, w.RemoveTenant(t.Context(), tenant))
+		if some, n, err := store.RemainingKeys(t.Context(), w.Store, tenant); n != 0 || err != nil {
+			t.Errorf("left are %v, %v", some, err)
+		}
+		if n := w.timers(t); n != 0 {
+			t.Errorf("%d timers are left", n)
+		}
+		for _, key := range []string{own.TimerKeys, own.ForgottenKeys, own.AskedTimers} {
+			if n := w.Redis().Exists(t.Context(), key).Val(); n != 0 && w.Keys().Clustered() {
+				t.Errorf("%s is left", key)
+			}
 		}
 	}},
 	{"an execution that ended long ago is removed completely", func(t *testing.T, w *environment) {

@@ -105,7 +105,7 @@ func (k Keys) Audit(tenant string) string { return k.Tenant(tenant) + ":audit" }
 // Crashes is the hash of the crash counts: how many consumers died with an entry, by entry.
 func (k Keys) Crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
 
-// Timers is the sorted set of pending timers, by due time in Unix milliseconds.
+// Timers is the sorted set of pending timers, by due time in Unix seconds.
 func (k Keys) Timers(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:{" + tenant + "}"

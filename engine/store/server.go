@@ -40,7 +40,7 @@ type Server struct {
 	Clients, MostClients int64
 }
 
-// Evicts reports whether Redis may evict keys without an expiry, as all of flunq's are.
+// Evicts reports whether Redis may evict keys without an expiry, such as executions and timers.
 func (s Server) Evicts() bool { return strings.HasPrefix(s.Policy, "allkeys-") }
 
 // settings returns the settings to read with CONFIG GET, which may be forbidden.

@@ -110,6 +110,20 @@ func Temporary(err error) bool {
 // temporary, and the other tenants are on the same Redis. On a cluster they may be on other masters.
 func Down(s *Store, err error) bool { return Temporary(err) && !s.Clustered() }
 
+// firstTemporary returns the first temporary error of a pipeline, as its Exec returns them: what a
+// command could not read for good is left out, but not what a lost connection did not deliver.
+func firstTemporary(cmds []redis.Cmder, err error) error {
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !permanent(err) {
+			return err
+		}
+	}
+	if err != nil && !permanent(err) {
+		return err
+	}
+	return nil
+}
+
 // permanent reports whether an error of Redis will recur: a key has the wrong type, a command has
 // keys of several slots of a cluster, or Redis is a cluster node although the client is not a cluster
 // client. Unknown errors count as temporary, since messages given up in an outage would be lost.

@@ -167,6 +167,17 @@ var timerChanges = []check{
 			w.wantSet(t)
 		}
 	}},
+	{"a timer that cannot be looked up is not taken for one that is not set", func(t *testing.T, w *environment) {
+		at := waiting(t, w)
+		for _, key := range []string{"tenant:acme:execution:" + execution, timersKey} {
+			must(t, w.rdb.Del(t.Context(), key).Err())
+			must(t, w.rdb.Set(t.Context(), key, "x", 0).Err())
+			if found, err := timers.New(w.Store).Armed(t.Context(), []event.Timer{at}); err == nil {
+				t.Errorf("although %s is a string, it finds %+v", key, found)
+			}
+			must(t, w.rdb.Del(t.Context(), key).Err())
+		}
+	}},
 	{"listeners are found in their sets", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Listen = []string{"com.b", "*"}

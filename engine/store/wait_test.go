@@ -17,6 +17,21 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
+// What only reads does not wait for replicas.
+func TestConfirmedReads(t *testing.T) {
+	t.Parallel()
+	rdb, err := store.Dial(t.Context(), redistest.Addr(t))
+	must(t, err)
+	defer rdb.Close()
+	store.ConfirmWrites(rdb, 1)
+	st := store.New(rdb, store.Options{})
+	_, err = st.Entries(t.Context(), st.Keys().Stream(tenant), store.Range{Brief: true, Count: 1})
+	must(t, err)
+	if err := st.Publish(t.Context(), historyEvent("a", "com.x")); !errors.Is(err, wire.ErrUnconfirmed) {
+		t.Errorf("a write without a replica: %v", err)
+	}
+}
+
 // With REDIS_WAIT=all a write fails if a replica does not confirm it, even one that has only just
 // connected.
 func TestConfirmedWrites(t *testing.T) {

@@ -331,14 +331,14 @@ func (v View) unlisted(ctx context.Context, all []executionKey, found map[string
 	for i, x := range all {
 		statuses[i] = pipe.HGet(ctx, v.keys.Execution(x.tenant, x.id), "status")
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := wire.ExceptNil(pipe.Exec(ctx)); err != nil {
 		return err
 	}
 	listed := make([]*redis.FloatCmd, len(all))
 	for i, x := range all {
 		listed[i] = pipe.ZScore(ctx, v.keys.Index(x.tenant, statuses[i].Val()), x.id)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := wire.ExceptNil(pipe.Exec(ctx)); err != nil {
 		return err
 	}
 	for i, x := range all {

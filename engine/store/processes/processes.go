@@ -83,9 +83,14 @@ func (p *Process) Alive(now time.Time) bool {
 	return p.Stopped.IsZero() && (p.Embedded || now.Sub(p.Heartbeat) <= DeadAfter)
 }
 
+// Serves reports whether the process runs any service for a tenant.
+func (p *Process) Serves(tenant string) bool {
+	return (p.All && !store.Private(tenant) || slices.Contains(p.Tenants, tenant)) && len(p.Services) > 0
+}
+
 // Runs reports whether the process runs a service for a tenant.
 func (p *Process) Runs(service, tenant string) bool {
-	return (p.All && !store.Private(tenant) || slices.Contains(p.Tenants, tenant)) && p.Service(service) != nil
+	return p.Serves(tenant) && p.Service(service) != nil
 }
 
 // Service returns a service of the process; nil if it does not run it.

@@ -110,7 +110,7 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 		q.readGroup(ctx, q.buffer, count, block, r.Tenants)
 	}
 	clock := q.pipe.Time(ctx)
-	if _, err := q.pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := wire.ExceptNil(q.pipe.Exec(ctx)); err != nil {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()

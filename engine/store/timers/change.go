@@ -26,7 +26,7 @@ func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error
 		return false, p.Err
 	}
 	p.by = operator(by)
-	n, err := ts.fire(ctx, p.Tenant, []Due{p.Due}, func(*Due) int64 { return 0 })
+	n, err := ts.fire(ctx, p.Tenant, []Due{p.Due}, 0)
 	return n == 1, err
 }
 

@@ -243,19 +243,26 @@ func (ts Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int,
 	if err := store.CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
 	}
-	return ts.fire(ctx, tenant, due, dueMicros)
+	return ts.fire(ctx, tenant, due, allDue(due))
 }
 
-func dueMicros(d *Due) int64 { return micros(d.Due()) }
+// allDue returns the first microsecond of Redis' clock at which all of the timers are due.
+func allDue(due []Due) int64 {
+	last := int64(math.MinInt64)
+	for i := range due {
+		last = max(last, micros(due[i].Due()))
+	}
+	return last
+}
 
-// FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at the
-// last look, half of the returned timers are those that became due most recently, so that a backlog
-// does not delay new ones.
+// FireAndLook is Fire of the timers of a look, which must have some, followed by Look in one round trip.
+// If more than limit timers were due at that look, half of the returned timers are those that became
+// due most recently, so that a backlog does not delay new ones.
 func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, args := ts.fireCall(tenant, seen.Due, dueMicros)
+	keys, args := ts.fireCall(tenant, seen.Due, allDue(seen.Due))
 	for known := false; ; known = true {
 		pipe := ts.rdb.Pipeline()
 		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
@@ -275,8 +282,8 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 	}
 }
 
-// fire fires timers. from returns the microsecond from which each may fire.
-func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
+// fire fires timers from a microsecond of Redis' clock on.
+func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from int64) (fired int, err error) {
 	keys, args := ts.fireCall(tenant, due, from)
 	return firedOf(fireScript.Run(ctx, ts.rdb, keys, args...))
 }
@@ -284,24 +291,20 @@ func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from func(*
 // firedOf decodes the reply of fireScript.
 func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	reply, err := cmd.Slice()
-	if err != nil || len(reply) != 2 {
-		return 0, store.Failed("fire", err)
+	if err == nil && len(reply) != 2 {
+		err = wire.ErrReply
 	}
-	n, _ := reply[0].(int64)
-	if wrong, _ := reply[1].(string); wrong != "" {
-		err = store.Failed("fire", errors.New(wrong))
+	if wrong := wire.List(reply).Text(1); wrong != "" {
+		err = errors.New(wrong)
 	}
-	return int(n), err
+	return int(wire.List(reply).Number(0)), store.Failed("fire", err)
 }
 
-// fireCall returns the keys and arguments of a fireScript call for timers that may fire from the
-// microsecond that from returns.
-func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys []string, args []any) {
+// fireCall returns the keys and arguments of a call of fireScript for one timer or more.
+func (ts Timers) fireCall(tenant string, due []Due, from int64) (keys []string, args []any) {
 	f := &fireArgs{store: ts.store, streams: map[string]int{}}
-	latest := int64(math.MinInt64)
 	for i := range due {
 		d := &due[i]
-		latest = max(latest, from(d))
 		if d.Err == nil && d.Tenant != tenant && ts.keys.Clustered() {
 			d.Err = fmt.Errorf("read the timer: it is of tenant %s, whose timers are elsewhere", d.Tenant)
 		}
@@ -311,12 +314,8 @@ func (ts Timers) fireCall(tenant string, due []Due, from func(*Due) int64) (keys
 			f.timer(d)
 		}
 	}
-	at := ""
-	if len(due) > 0 {
-		at = due[0].Now.Format(time.RFC3339Nano)
-	}
 	keyOf := ts.store.TenantKeys(tenant)
-	keys, args = []string{keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys}, []any{at, latest, len(due), !ts.rdb.Embedded}
+	keys, args = []string{keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys}, []any{due[0].Now.Format(time.RFC3339Nano), from, len(due), !ts.rdb.Embedded}
 	for _, to := range f.to {
 		keys, args = append(keys, to.key), append(args, to.tenant)
 	}

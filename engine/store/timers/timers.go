@@ -80,8 +80,14 @@ func (ts Timers) Indexes(tenants []string) []string {
 	return tenants[:1]
 }
 
-// RemoveTenant removes the timers of a tenant.
+// RemoveTenant removes the timers of a tenant, on a cluster with everything that belongs to them. On a
+// single Redis their keys are forgotten in time.
 func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
+	if ts.keys.Clustered() {
+		own := ts.store.TenantKeys(tenant)
+		err := ts.rdb.Unlink(ctx, own.Timers, own.TimerKeys, own.ForgottenKeys, own.AskedTimers).Err()
+		return store.Failed("remove the timers of tenant "+tenant, err)
+	}
 	now, err := ts.store.NowOf(ctx, tenant)
 	if err != nil {
 		return err
@@ -167,15 +173,14 @@ func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, er
 		moved[i] = pipe.HMGet(ctx, ts.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
 	}
 	clock := pipe.Time(ctx)
-	// A missing timer yields redis.Nil.
-	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
+	if err := wire.ExceptNil(pipe.Exec(ctx)); err != nil { // a timer that is not set has no score
 		return nil, store.Failed("read the timers of an execution", err)
 	}
 	out := make([]Pending, len(timers))
 	var elsewhere []int // indexes of the moved timers
 	for i, t := range timers {
 		out[i] = Pending{Due: Due{Timer: t, Member: originalMember(t), Now: clock.Val().UTC()}}
-		text, _ := moved[i].Val()[0].(string) // nil if it was not moved
+		text := wire.List(moved[i].Val()).Text(0) // "" if it was not moved
 		if scores[i].Err() == nil {
 			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].Now)
 		} else if text != "" {
@@ -189,8 +194,8 @@ func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, er
 	for _, i := range elsewhere {
 		scores[i] = pipe.ZScore(ctx, ts.keys.Timers(timers[i].Tenant), out[i].Member)
 	}
-	clock = pipe.Time(ctx)
-	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
+	pipe.Time(ctx)
+	if err := wire.ExceptNil(pipe.Exec(ctx)); err != nil {
 		return nil, store.Failed("read the moved timers of an execution", err)
 	}
 	for _, i := range elsewhere {

@@ -1,5 +1,5 @@
-// Package transfer moves a tenant from one Redis to another, such as a Redis Cluster. It compares
-// everything that it has copied before it deletes anything.
+// Package transfer moves a tenant from one Redis to another, such as a Redis Cluster. It compares all
+// keys and timers that it has copied before it deletes anything.
 package transfer
 
 import (
@@ -118,7 +118,7 @@ func Unserved(ctx context.Context, s *store.Store, tenant string) error {
 		return err
 	}
 	for _, p := range all {
-		if !p.Alive(now) || !slices.ContainsFunc(services(), func(service string) bool { return p.Runs(service, tenant) }) {
+		if !p.Alive(now) || !p.Serves(tenant) {
 			continue
 		}
 		advice := "stop it, or let it serve other tenants (--tenant)"
@@ -130,8 +130,6 @@ func Unserved(ctx context.Context, s *store.Store, tenant string) error {
 	}
 	return nil
 }
-
-func services() []string { return []string{"worker", "executor", "timer"} }
 
 // suffixes returns the keys of a tenant without their prefix, sorted.
 func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string, err error) {
@@ -298,9 +296,7 @@ func (m *Move) clear(ctx context.Context) error {
 	if err := m.To.RemoveTenant(ctx, m.Tenant); err != nil || !m.To.Keys().Clustered() {
 		return err
 	}
-	keys := m.To.Keys()
-	err = m.To.Redis().Unlink(ctx, keys.Timers(m.Tenant), keys.TimerKeys(m.Tenant), keys.ForgottenKeys(m.Tenant), m.To.TenantKeys(m.Tenant).AskedTimers).Err()
-	return store.Failed("remove what an earlier attempt has left", err)
+	return timers.New(m.To).RemoveTenant(ctx, m.Tenant)
 }
 
 // destination returns the name of a key at the destination. The stream gets its own name last, so
@@ -387,6 +383,12 @@ func (m *Move) compare(ctx context.Context) error {
 
 // remove deletes the tenant at the source, its timers first.
 func (m *Move) remove(ctx context.Context) error {
+	if m.From.Keys().Clustered() {
+		if err := timers.New(m.From).RemoveTenant(ctx, m.Tenant); err != nil {
+			return err
+		}
+		return m.From.RemoveTenant(ctx, m.Tenant)
+	}
 	rdb, keys := m.From.Redis(), m.From.Keys()
 	for page := range slices.Chunk(m.timers, atOnce) {
 		members := make([]any, len(page))

@@ -20,6 +20,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/transfer"
@@ -228,6 +229,22 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A tenant is not moved while a process serves it that is only a bridge, and writes to its stream.
+func TestMoveOfBridged(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Serve(t).Client(t)
+	from := store.New(rdb, store.Options{})
+	must(t, from.Publish(t.Context(), event.Event{ID: "e", Type: "com.example.x", Source: "/test", Tenant: "acme"}))
+	m := &transfer.Move{Tenant: "acme", From: from, To: store.New(redistest.Serve(t).Client(t), store.Options{})}
+	must(t, m.Find(t.Context()))
+	must(t, processes.In(from).Register(t.Context(), &processes.Process{
+		Name: "b", Tenants: []string{"acme"}, Services: []processes.Service{{Name: "bridge", Group: "bridge-kafka"}},
+	}))
+	if err := m.Find(t.Context()); !errors.Is(err, transfer.ErrServed) {
+		t.Errorf("found %v, want that a process serves the tenant", err)
 	}
 }
 

@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -67,6 +68,20 @@ type silent struct{}
 
 // Printf discards a message.
 func (silent) Printf(context.Context, string, ...any) {}
+
+// ExceptNil returns the first error of a pipeline, as its Exec returns them, that is not redis.Nil.
+// Exec itself returns the first error, which may be a redis.Nil before a lost connection.
+func ExceptNil(cmds []redis.Cmder, err error) error {
+	if !errors.Is(err, redis.Nil) {
+		return err
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+	}
+	return nil
+}
 
 // Client is a client of Redis.
 type Client struct {
