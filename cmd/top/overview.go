@@ -60,7 +60,7 @@ func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 
 // due adds the timers that fire next.
 func (l *Live) due(ctx context.Context, o *tui.Overview) error {
-	page, err := timers.New(l.store).Page(ctx, timers.Query{Tenant: l.opts.Tenant, Limit: fewDue, MaxScanned: maxScanned})
+	page, err := timers.New(l.store).Page(ctx, timers.Query{Filter: timers.Filter{Tenant: l.opts.Tenant}, Limit: fewDue, MaxScanned: maxScanned})
 	for _, p := range page.Timers {
 		o.Due = append(o.Due, timerRow(p, o.Now))
 	}

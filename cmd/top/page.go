@@ -77,7 +77,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	if err != nil {
 		return page, err
 	}
-	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: deepScan / 2}
+	query := timers.Query{Filter: timers.Filter{Tenant: l.opts.Tenant}, After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: deepScan / 2}
 	if !q.Filter.Empty() {
 		query.RulesOut = func(text string) bool { return cannotMatch(q.Filter, text) }
 		query.Match = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }

@@ -39,7 +39,7 @@ func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 		return tui.Clock{}, err
 	}
 	clock := tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
-	page, err := timers.New(v.store).Page(ctx, timers.Query{Tenant: v.opts.Tenant, Limit: fewDue, MaxScanned: maxScanned})
+	page, err := timers.New(v.store).Page(ctx, timers.Query{Filter: timers.Filter{Tenant: v.opts.Tenant}, Limit: fewDue, MaxScanned: maxScanned})
 	for _, p := range page.Timers {
 		clock.Marks = append(clock.Marks, p.Moment().UTC())
 	}
@@ -89,7 +89,7 @@ func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.T
 		to = m.To
 	case tui.NextTimer:
 		page, err := timers.New(v.store).Page(ctx, timers.Query{
-			Tenant: v.opts.Tenant, Limit: 1, MaxScanned: deepScan,
+			Filter: timers.Filter{Tenant: v.opts.Tenant}, Limit: 1, MaxScanned: deepScan,
 			Match: func(p timers.Pending) bool { return p.Err == nil && p.Moment().After(now) },
 		})
 		if err != nil {

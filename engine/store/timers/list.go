@@ -98,101 +98,62 @@ func (f Filter) rulesOut(member string) bool {
 // order in which they fire. next is the value of after for the next page, "" at the end. With the timers
 // of all tenants of a cluster, it may return some and an error that says which are missing.
 func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
-	if f.Tenant == "" && ts.keys.Clustered() {
-		return ts.listAll(ctx, f, after, limit)
-	}
-	now, err := ts.store.NowOf(ctx, f.Tenant)
+	from, err := ts.cursorOf(ctx, f.Tenant, after)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := ts.checkTimerIndex(f.Tenant); err != nil {
-		return nil, "", err
+	tenants, all := []string{f.Tenant}, f.Tenant == "" && ts.keys.Clustered()
+	if all {
+		tenants, err = store.Reachable(ctx, ts.store, "timers")
 	}
-	from, err := ts.start(ctx, f.Tenant, after)
-	if err != nil {
-		return nil, "", err
+	limit = min(max(limit, 1), math.MaxInt-1)
+	for _, tenant := range tenants {
+		f.Tenant = tenant
+		page, wrong := ts.Page(ctx, Query{Filter: f, After: from, Limit: limit + 1, MaxScanned: math.MaxInt})
+		switch {
+		case wrong == nil:
+		case all:
+			err = cmp.Or(err, fmt.Errorf("the timers of tenant %s are missing: %w", tenant, wrong))
+		default:
+			return nil, "", wrong
+		}
+		found = append(found, page.Timers...)
 	}
-	limit = max(limit, 1)
-	if found, err = ts.listFrom(ctx, f, from, limit, now); err != nil || len(found) <= limit {
+	slices.SortFunc(found, compareDue)
+	if len(found) <= limit {
 		return found, "", err
 	}
-	return found[:limit], found[limit-1].ID, nil
+	return found[:limit], found[limit-1].ID, err
 }
 
-// listFrom returns the timers after a position, and more than limit of them if there are more.
-func (ts Timers) listFrom(ctx context.Context, f Filter, from *position, limit int, now time.Time) (found []Pending, err error) {
-	size := int64(min(limit, maxAtOnce-1)) + 1
-	for until := f.until(); len(found) <= limit; size = maxAtOnce {
-		entries, err := ts.timersFrom(ctx, f.Tenant, from, until, size)
-		if err != nil || len(entries) == 0 {
-			return found, err
-		}
-		found = f.pick(found, entries, from, now)
-		from.pass(entries)
+// cursorOf returns the cursor of the timer with an id; "" without an id. If the timer is gone, the cursor
+// precedes all timers of its microsecond: they are listed again.
+func (ts Timers) cursorOf(ctx context.Context, tenant, id string) (string, error) {
+	if id == "" {
+		return "", nil
 	}
-	return found, nil
-}
-
-// listAll merges the timers of all registered tenants of a cluster.
-func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int) (all []Pending, next string, err error) {
-	begin, err := ts.start(ctx, "", after)
+	micro, err := parseTimerID(id)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	tenants, err := store.Reachable(ctx, ts.store, "timers")
-	limit = max(limit, 1)
-	for _, tenant := range tenants {
-		from := *begin
-		f.Tenant = tenant
-		now, wrong := ts.store.NowOf(ctx, tenant)
-		var found []Pending
-		if wrong == nil {
-			found, wrong = ts.listFrom(ctx, f, &from, limit, now)
-		}
-		if wrong != nil {
-			err = cmp.Or(err, fmt.Errorf("the timers of tenant %s are missing: %w", tenant, wrong))
-		}
-		all = append(all, found...)
+	p, err := ts.Find(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		low, _ := scoresOf(micro)
+		return formatCursor(low, ""), nil
 	}
-	slices.SortFunc(all, compareDue)
-	if len(all) <= limit {
-		return all, "", err
-	}
-	return all[:limit], all[limit-1].ID, err
+	return p.Cursor(), err
 }
 
-// checkTimerIndex returns an error if it is unknown which set of timers to read.
-func (ts Timers) checkTimerIndex(tenant string) error {
+// checkIndex returns an error if it is unknown which set of timers to read.
+func (ts Timers) checkIndex(tenant string) error {
 	if tenant == "" && !ts.keys.Clustered() {
 		return nil
 	}
 	return store.CheckTenant(tenant)
 }
 
-// until returns the highest score to read.
-func (f Filter) until() string {
-	if f.Until.IsZero() {
-		return "+inf"
-	}
-	return FormatScore(f.Until)
-}
-
 // maxAtOnce is the maximum number of timers per read.
 const maxAtOnce = 1000
-
-// pick adds the timers of a page that match and come after the position.
-func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.Time) []Pending {
-	for _, entry := range page {
-		text, _ := entry.Member.(string) // go-redis always reads a string
-		if from.reached(entry.Score, text) || f.rulesOut(text) {
-			continue
-		}
-		if p := pendingOf(entry, now); f.Matches(p) {
-			found = append(found, p)
-		}
-	}
-	return found
-}
 
 // nextTimers is the number of timers of a set among which Postponed looks.
 const nextTimers = 10_000
@@ -204,57 +165,9 @@ func (ts Timers) Postponed(ctx context.Context, tenant, execution string, now ti
 	if err != nil {
 		return nil, store.Failed("look at the timers", err)
 	}
-	return Filter{Tenant: tenant, Execution: execution, Kind: event.DeliveryTimer}.pick(nil, next, new(position), now), nil
-}
-
-// position is the place up to which timers were listed.
-type position struct {
-	score  float64 // timers of lower scores were listed
-	offset int64   // number of listed timers with this score
-	member string  // last listed member of this score
-	micro  int64   // timers before this microsecond were listed, too
-}
-
-// start returns the position after an id. If its timer is gone, the other timers of its microsecond
-// are listed again.
-func (ts Timers) start(ctx context.Context, tenant, after string) (*position, error) {
-	if after == "" {
-		return &position{score: math.Inf(-1), micro: math.MinInt64}, nil
-	}
-	micro, err := parseTimerID(after)
-	if err != nil {
-		return nil, err
-	}
-	p, err := ts.Find(ctx, tenant, after)
-	if errors.Is(err, store.ErrNotFound) {
-		low, _ := scoresOf(micro)
-		return &position{score: low, micro: micro}, nil
-	}
-	return &position{score: p.score, member: p.Member, micro: micro}, err
-}
-
-// reached reports whether an entry is at or before the position.
-func (p *position) reached(score float64, text string) bool {
-	return microsecond(score) < p.micro || score == p.score && p.member != "" && text <= p.member
-}
-
-// pass moves the position past a page.
-func (p *position) pass(entries []redis.Z) {
-	last := entries[len(entries)-1].Score
-	if last != p.score {
-		p.score, p.offset, p.member = last, 0, ""
-	}
-	for _, entry := range entries {
-		if entry.Score == last {
-			p.offset++
-		}
-	}
-}
-
-func (ts Timers) timersFrom(ctx context.Context, tenant string, from *position, until string, count int64) ([]redis.Z, error) {
-	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
-	entries, err := ts.rdb.ZRangeByScoreWithScores(ctx, ts.keys.Timers(tenant), by).Result()
-	return entries, store.Failed("list the timers", err)
+	var page Page
+	page.take(Query{Filter: Filter{Tenant: tenant, Execution: execution, Kind: event.DeliveryTimer}, Limit: nextTimers}, next, now)
+	return page.Timers, nil
 }
 
 // parseTimerID returns the microsecond in an id.
@@ -296,7 +209,7 @@ func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 // timersOfAny is like timersOf, and on a cluster continues with other tenants.
 func (ts Timers) timersOfAny(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
 	if tenant != "" || !ts.keys.Clustered() {
-		if err := ts.checkTimerIndex(tenant); err != nil {
+		if err := ts.checkIndex(tenant); err != nil {
 			return nil, err
 		}
 		found, err = ts.timersOf(ctx, tenant, micro, prefix)
@@ -327,32 +240,39 @@ func (ts Timers) timersOf(ctx context.Context, tenant string, micro int64, prefi
 	if err != nil {
 		return nil, err
 	}
+	entries, err := ts.entriesOf(ctx, tenant, micro)
+	for _, entry := range entries {
+		if p := pendingOf(entry, now); strings.HasPrefix(p.ID, prefix) {
+			found = append(found, p)
+		}
+	}
+	return found, err
+}
+
+// entriesOf returns the timers of a microsecond, and possibly some of the ones next to it.
+func (ts Timers) entriesOf(ctx context.Context, tenant string, micro int64) (all []redis.Z, err error) {
 	low, high := scoresOf(micro)
-	from := &position{score: low, micro: micro}
-	for until := strconv.FormatFloat(high, 'g', -1, 64); ; {
-		entries, err := ts.timersFrom(ctx, tenant, from, until, maxAtOnce)
-		if err != nil || len(entries) == 0 {
-			return found, err
+	by := &redis.ZRangeBy{Min: strconv.FormatFloat(low, 'g', -1, 64), Max: strconv.FormatFloat(high, 'g', -1, 64), Count: maxAtOnce}
+	for ; ; by.Offset += maxAtOnce {
+		entries, err := ts.rdb.ZRangeByScoreWithScores(ctx, ts.keys.Timers(tenant), by).Result()
+		all = append(all, entries...)
+		if err != nil || len(entries) < maxAtOnce {
+			return all, store.Failed("look for a timer", err)
 		}
-		for _, entry := range entries {
-			if p := pendingOf(entry, now); strings.HasPrefix(p.ID, prefix) {
-				found = append(found, p)
-			}
-		}
-		from.pass(entries)
 	}
 }
 
 // Query selects the timers of a page.
 type Query struct {
-	Tenant     string
+	Filter
+
 	After      string // cursor to continue after; "" begins at the first timer, or with Back at the last
 	Limit      int
 	Back       bool // read backwards: the timers just before the cursor
 	MaxScanned int  // maximum number of timers to read
 
-	// RulesOut reports whether a timer's undecoded member certainly does not match; Pass reports
-	// whether a timer matches. Nil lets all timers pass.
+	// RulesOut reports whether a timer's undecoded member certainly does not match; Match reports
+	// whether a timer matches. Nil selects all timers.
 	RulesOut func(text string) bool
 	Match    func(Pending) bool
 }
@@ -365,9 +285,9 @@ type Page struct {
 }
 
 // Cursor returns the position of a timer in the sorted set.
-func (p Pending) Cursor() string { return cursorOf(p.score, p.Member) }
+func (p Pending) Cursor() string { return formatCursor(p.score, p.Member) }
 
-func cursorOf(score float64, member string) string {
+func formatCursor(score float64, member string) string {
 	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
 }
 
@@ -375,7 +295,7 @@ func cursorOf(score float64, member string) string {
 // timers. A page may have fewer timers than the limit although more follow, since q.MaxScanned
 // bounds how many are read.
 func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
-	if err := store.CheckTenant(q.Tenant); err != nil {
+	if err := ts.checkIndex(q.Tenant); err != nil {
 		return page, err
 	}
 	now, err := ts.store.NowOf(ctx, q.Tenant)
@@ -387,11 +307,11 @@ func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 		if err != nil {
 			return page, err
 		}
-		full := page.take(q, entries, now)
-		if !full && len(entries) < size {
+		done := page.take(q, entries, now)
+		if !done && len(entries) < size {
 			page.Next = ""
 		}
-		if full || page.Next == "" || page.Scanned >= q.MaxScanned {
+		if done || page.Next == "" || page.Scanned >= q.MaxScanned {
 			if q.Back {
 				slices.Reverse(page.Timers)
 			}
@@ -401,20 +321,25 @@ func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	}
 }
 
-// take adds the timers that match and reports whether the page is full.
-func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
-	f := Filter{Tenant: q.Tenant}
+// take adds the timers that match, and reports whether the page is full or nothing follows that is due in
+// time.
+func (page *Page) take(q Query, entries []redis.Z, now time.Time) (done bool) {
 	for _, entry := range entries {
+		late := !q.Until.IsZero() && entry.Score > score(q.Until)
+		if late && !q.Back {
+			page.Next = ""
+			return true
+		}
 		if len(page.Timers) == q.Limit {
 			return true
 		}
 		text, _ := entry.Member.(string) // go-redis always reads a string
 		page.Scanned++
-		page.Next = cursorOf(entry.Score, text)
-		if f.rulesOut(text) || q.RulesOut != nil && q.RulesOut(text) {
+		page.Next = formatCursor(entry.Score, text)
+		if late || q.rulesOut(text) || q.RulesOut != nil && q.RulesOut(text) {
 			continue
 		}
-		if p := pendingOf(entry, now); f.Matches(p) && (q.Match == nil || q.Match(p)) {
+		if p := pendingOf(entry, now); q.Matches(p) && (q.Match == nil || q.Match(p)) {
 			page.Timers = append(page.Timers, p)
 		}
 	}

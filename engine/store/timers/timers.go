@@ -208,16 +208,9 @@ func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, er
 
 // IsSet reports whether a timer is among those that will fire.
 func (ts Timers) IsSet(ctx context.Context, t event.Timer) (bool, error) {
-	low, high := scoresOf(micros(t.FireAt))
-	by := &redis.ZRangeBy{
-		Min: strconv.FormatFloat(low, 'g', -1, 64), Max: strconv.FormatFloat(high, 'g', -1, 64), Count: 1000,
-	}
-	entries, err := ts.rdb.ZRangeByScoreWithScores(ctx, ts.keys.Timers(t.Tenant), by).Result()
-	if err != nil {
-		return false, store.Failed("look for a timer", err)
-	}
+	entries, err := ts.entriesOf(ctx, t.Tenant, micros(t.FireAt))
 	return slices.ContainsFunc(entries, func(entry redis.Z) bool {
 		d := DueOf(entry, time.Time{})
 		return d.Tenant == t.Tenant && d.Execution == t.Execution && d.TaskID == t.TaskID && d.Key == t.Key
-	}), nil
+	}), err
 }
