@@ -68,55 +68,48 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
+	err := EachTenantKey(ctx, s, tenant, func(keys []string) error { return s.rdb.Unlink(ctx, keys...).Err() })
 	if err != nil {
 		return Failed("remove the keys of tenant "+tenant, err)
-	}
-	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", ScanCount).Result()
-		if err == nil && len(keys) > 0 {
-			err = s.rdb.Unlink(ctx, keys...).Err()
-		}
-		if err != nil {
-			return Failed("remove the keys of tenant "+tenant, err)
-		}
-		if cursor = next; cursor == 0 {
-			break
-		}
 	}
 	s.TenantKeys(tenant).known.Store(false)
 	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
-// RemainingKeys returns the number of a tenant's keys that exist, and at most a few of them.
+// EachTenantKey calls do with the keys of a tenant except its timers, page by page. It may pass a key
+// twice, and stops at the first error.
+func EachTenantKey(ctx context.Context, s *Store, tenant string, do func(keys []string) error) error {
+	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
+	for cursor, more := uint64(0), true; err == nil && more; more = cursor != 0 {
+		var keys []string
+		if keys, cursor, err = node.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", ScanCount).Result(); err == nil && len(keys) > 0 {
+			err = do(keys)
+		}
+	}
+	return err
+}
+
+// RemainingKeys counts a tenant's keys except its timers, and returns at most a few of them.
 func RemainingKeys(ctx context.Context, s *Store, tenant string) (some []string, n int, err error) {
 	const few = 3
 	if err := CheckTenant(tenant); err != nil {
 		return nil, 0, err
 	}
-	for _, kind := range []string{"stream", "hash", "zset", "set", "string", "list"} {
-		_, err := s.EachKey(ctx, s.keys.Tenant(tenant)+":*", kind, 1<<30, func(keys []string) error {
-			n += len(keys)
-			some = append(some, keys[:min(len(keys), max(few-len(some), 0))]...)
-			return nil
-		})
-		if err != nil {
-			return nil, 0, Failed("look for the keys of tenant "+tenant, err)
-		}
-	}
-	return some, n, nil
+	err = EachTenantKey(ctx, s, tenant, func(keys []string) error {
+		n += len(keys)
+		some = append(some, keys[:min(len(keys), max(few-len(some), 0))]...)
+		return nil
+	})
+	return some, n, Failed("look for the keys of tenant "+tenant, err)
 }
 
 // Members reads a set page by page, sorted.
 func (s *Store) Members(ctx context.Context, key string) (all []string, err error) {
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		var page []string
-		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
+	members := s.rdb.SScan(ctx, key, 0, "", ScanCount).Iterator()
+	for members.Next(ctx) {
+		all = append(all, members.Val())
 	}
-	return compacted(all), nil
+	return compacted(all), members.Err()
 }
 
 // compacted sorts strings and removes duplicates.

@@ -186,18 +186,15 @@ var ErrUnsure = errors.New("the events in flight are unknown")
 // Postponed returns the executions that have a postponed event. It scans all timers.
 func (v View) Postponed(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
-	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := v.rdb.ZScan(ctx, v.keys.Timers(tenant), cursor, match, store.ScanCount).Result()
-		if err != nil {
-			return nil, store.Failed("look at the timers", err)
+	match := `*"kind":"` + string(event.DeliveryTimer) + `"*`
+	err := wire.EachPair(ctx, v.rdb.ZScan(ctx, v.keys.Timers(tenant), 0, match, store.ScanCount), func(member, _ string) error {
+		if d := timers.DueOf(redis.Z{Member: member}, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
+			out[d.Execution] = true
 		}
-		for i := 0; i+1 < len(found); i += 2 { // members and scores
-			if d := timers.DueOf(redis.Z{Member: found[i]}, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
-				out[d.Execution] = true
-			}
-		}
-		cursor = next
+		return nil
+	})
+	if err != nil {
+		return nil, store.Failed("look at the timers", err)
 	}
 	return out, nil
 }

@@ -239,24 +239,9 @@ func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
 			if notes[i].Val() == 0 {
 				continue
 			}
-			if err := s.forgetCrashes(ctx, tenant); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (s Streams) forgetCrashes(ctx context.Context, tenant string) error {
-	key := s.keys.Crashes(tenant)
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		var pairs []string
-		var err error
-		if pairs, cursor, err = s.rdb.HScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
-			return store.Failed("read the crash counts", err)
-		}
-		for i := 0; i < len(pairs); i += 2 { // names and values
-			if err := s.forgetCrash(ctx, tenant, key, pairs[i]); err != nil {
+			counts := s.rdb.HScan(ctx, s.keys.Crashes(tenant), 0, "", store.ScanCount)
+			err := wire.EachPair(ctx, counts, func(name, _ string) error { return s.forgetCrash(ctx, tenant, name) })
+			if err != nil {
 				return store.Failed("forget crash counts", err)
 			}
 		}
@@ -265,7 +250,7 @@ func (s Streams) forgetCrashes(ctx context.Context, tenant string) error {
 }
 
 // forgetCrash drops a crash count, if its message is no longer pending.
-func (s Streams) forgetCrash(ctx context.Context, tenant, key, name string) error {
+func (s Streams) forgetCrash(ctx context.Context, tenant, name string) error {
 	parts := strings.Fields(strings.TrimPrefix(name, "alone "))
 	if len(parts) != 2 {
 		return nil
@@ -273,7 +258,7 @@ func (s Streams) forgetCrash(ctx context.Context, tenant, key, name string) erro
 	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
 	pending, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err == nil && len(pending) == 0 {
-		err = s.rdb.HDel(ctx, key, name).Err()
+		err = s.rdb.HDel(ctx, s.keys.Crashes(tenant), name).Err()
 	}
 	return err
 }

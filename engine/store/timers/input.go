@@ -56,15 +56,13 @@ func (ts Timers) Inputs(ctx context.Context, tenant, execution string) (out []Pe
 		return nil, err
 	}
 	var members []string
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var fields []string
-		fields, cursor, err = ts.rdb.HScan(ctx, ts.keys.Execution(tenant, execution), cursor, store.InputNote+"*", store.ScanCount).Result()
-		if err != nil {
-			return nil, store.Failed("read the inputs of execution "+execution, err)
-		}
-		for i := 1; i < len(fields); i += 2 {
-			members = append(members, fields[i])
-		}
+	notes := ts.rdb.HScan(ctx, ts.keys.Execution(tenant, execution), 0, store.InputNote+"*", store.ScanCount)
+	err = wire.EachPair(ctx, notes, func(_, member string) error {
+		members = append(members, member)
+		return nil
+	})
+	if err != nil {
+		return nil, store.Failed("read the inputs of execution "+execution, err)
 	}
 	slices.Sort(members)
 	for _, member := range slices.Compact(members) {
@@ -92,25 +90,20 @@ func (ts Timers) Starts(ctx context.Context, tenant, execution string) (out []Pe
 	}
 	anyKey := strings.TrimSuffix(store.TimerIdentity(event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer}), `"]`)
 	pattern := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `*`, `\*`, `?`, `\?`).Replace(anyKey) + "*"
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var fields []string
-		fields, cursor, err = ts.rdb.HScan(ctx, ts.keys.TimerKeys(tenant), cursor, pattern, store.ScanCount).Result()
-		if err != nil {
-			return nil, store.Failed("read the start of execution "+execution, err)
+	starts := ts.rdb.HScan(ctx, ts.keys.TimerKeys(tenant), 0, pattern, store.ScanCount)
+	err = wire.EachPair(ctx, starts, func(_, kept string) error {
+		_, member, _ := strings.Cut(kept, " ")
+		score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+		if errors.Is(err, redis.Nil) { // it has fired or was cancelled
+			return nil
 		}
-		for i := 1; i < len(fields); i += 2 {
-			_, member, _ := strings.Cut(fields[i], " ")
-			score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
-			if errors.Is(err, redis.Nil) { // it has fired or was cancelled
-				continue
-			}
-			if err != nil {
-				return nil, store.Failed("read the start of execution "+execution, err)
-			}
-			if p := pendingOf(redis.Z{Score: score, Member: member}, time.Time{}); p.Err == nil && p.Kind == event.StartTimer {
-				out = append(out, p)
-			}
+		if p := pendingOf(redis.Z{Score: score, Member: member}, time.Time{}); err == nil && p.Err == nil && p.Kind == event.StartTimer {
+			out = append(out, p)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, store.Failed("read the start of execution "+execution, err)
 	}
 	slices.SortFunc(out, compareDue)
 	return slices.CompactFunc(out, func(a, b Pending) bool { return a.Member == b.Member }), nil // HSCAN may repeat fields

@@ -92,23 +92,16 @@ func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	if err != nil {
 		return err
 	}
-	for cursor := uint64(0); ; {
-		// Members and scores, one after the other.
-		page, next, err := ts.rdb.ZScan(ctx, ts.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, store.ScanCount).Result()
-		if err != nil {
-			return store.Failed("look for the timers of tenant "+tenant, err)
-		}
-		for pair := range slices.Chunk(page, 2) {
-			if p := pendingOf(redis.Z{Member: pair[0]}, now); p.Tenant == tenant {
-				if _, err := ts.Cancel(ctx, p, ""); err != nil {
-					return err
-				}
-			}
-		}
-		if cursor = next; cursor == 0 {
+	all := ts.rdb.ZScan(ctx, ts.keys.Timers(tenant), 0, `*"`+tenant+`"*`, store.ScanCount)
+	err = wire.EachPair(ctx, all, func(member, _ string) error {
+		p := pendingOf(redis.Z{Member: member}, now)
+		if p.Tenant != tenant {
 			return nil
 		}
-	}
+		_, err := ts.Cancel(ctx, p, "")
+		return err
+	})
+	return store.Failed("remove the timers of tenant "+tenant, err)
 }
 
 // storedIdentity returns the identity of a timer that may be in the hash of timer keys, otherwise "".

@@ -133,22 +133,14 @@ func Unserved(ctx context.Context, s *store.Store, tenant string) error {
 
 // suffixes returns the keys of a tenant without their prefix, sorted.
 func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string, err error) {
-	prefix := s.Keys().Tenant(tenant)
-	node, _, err := wire.MasterOf(ctx, s.Redis(), s.Keys().Stream(tenant))
-	if err != nil {
-		return nil, store.Failed("look for keys", err)
-	}
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var keys []string
-		if keys, cursor, err = node.Scan(ctx, cursor, prefix+":*", store.ScanCount).Result(); err != nil {
-			return nil, store.Failed("look for keys", err)
-		}
+	err = store.EachTenantKey(ctx, s, tenant, func(keys []string) error {
 		for _, key := range keys {
-			out = append(out, strings.TrimPrefix(key, prefix))
+			out = append(out, strings.TrimPrefix(key, s.Keys().Tenant(tenant)))
 		}
-	}
+		return nil
+	})
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out), store.Failed("look for keys", err)
 }
 
 // findTimers picks the timers of the tenant, and what belongs to them, from the keys that all tenants
@@ -169,39 +161,32 @@ func (m *Move) findTimers(ctx context.Context) (err error) {
 		return store.Failed("read the requested timers", err)
 	}
 	m.fields = map[string]string{}
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var fields []string
-		if fields, cursor, err = m.From.Redis().HScan(ctx, keys.TimerKeys(m.Tenant), cursor, "", store.ScanCount).Result(); err != nil {
-			return store.Failed("read the timer keys", err)
+	fields := m.From.Redis().HScan(ctx, keys.TimerKeys(m.Tenant), 0, "", store.ScanCount)
+	err = wire.EachPair(ctx, fields, func(identity, kept string) error {
+		if tenantOf(identity) == m.Tenant {
+			m.fields[identity] = kept
 		}
-		for i := 0; i+1 < len(fields); i += 2 {
-			if tenantOf(fields[i]) == m.Tenant {
-				m.fields[fields[i]] = fields[i+1]
-			}
-		}
-	}
-	return nil
+		return nil
+	})
+	return store.Failed("read the timer keys", err)
 }
 
 // scan returns the wanted members of a sorted set, in order.
 func (m *Move) scan(ctx context.Context, key string, wanted func(redis.Z) bool) ([]redis.Z, error) {
-	found := map[any]redis.Z{} // a scan may return a member twice
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var page []string
-		var err error
-		if page, cursor, err = m.From.Redis().ZScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
-			return nil, err
+	found := map[string]redis.Z{} // a scan may return a member twice
+	err := wire.EachPair(ctx, m.From.Redis().ZScan(ctx, key, 0, "", store.ScanCount), func(member, text string) error {
+		score, _ := strconv.ParseFloat(text, 64) // Redis writes numbers
+		if entry := (redis.Z{Member: member, Score: score}); wanted(entry) {
+			found[member] = entry
 		}
-		for i := 0; i+1 < len(page); i += 2 {
-			score, _ := strconv.ParseFloat(page[i+1], 64) // Redis writes numbers
-			if entry := (redis.Z{Member: page[i], Score: score}); wanted(entry) {
-				found[page[i]] = entry
-			}
-		}
+		return nil
+	})
+	var out []redis.Z
+	for _, member := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, found[member])
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b redis.Z) int {
-		return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(a.Member.(string), b.Member.(string))) //nolint:errcheck // they are texts
-	}), nil
+	slices.SortStableFunc(out, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
+	return out, err
 }
 
 // tenantOf returns the tenant in the identity of a timer.

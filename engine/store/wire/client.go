@@ -83,6 +83,20 @@ func ExceptNil(cmds []redis.Cmder, err error) error {
 	return nil
 }
 
+// EachPair calls do with each pair that a scan returns, HSCAN a field and its value, ZSCAN a member and
+// its score, possibly twice. It stops at the first error.
+func EachPair(ctx context.Context, scan *redis.ScanCmd, do func(name, value string) error) error {
+	pairs := scan.Iterator()
+	for pairs.Next(ctx) {
+		name := pairs.Val()
+		pairs.Next(ctx) // a page holds whole pairs
+		if err := do(name, pairs.Val()); err != nil {
+			return err
+		}
+	}
+	return pairs.Err()
+}
+
 // Client is a client of Redis.
 type Client struct {
 	Redis
