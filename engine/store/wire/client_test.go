@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"errors"
 	"io"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestExceptNil(t *testing.T) {
 		{[]error{redis.Nil, io.EOF}, io.EOF},
 		{[]error{io.EOF, redis.Nil}, io.EOF},
 	} {
-		if err := wire.ExceptNil(replies(test.errs...)); err != test.want {
+		if err := wire.ExceptNil(replies(test.errs...)); !errors.Is(err, test.want) {
 			t.Errorf("%v: %v, want %v", test.errs, err, test.want)
 		}
 	}
