@@ -30,7 +30,12 @@ func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history b
 		return append(args, "", c.sealer.text(e.ID), c.sealer.text(e.Source), string(e.Type), e.Time.UTC().Format(time.RFC3339Nano),
 			e.Workflow, e.Execution, e.Task, c.sealer.Seal(e.Data))
 	}
-	fields := wire.Args(c.Fields(*e))
+	return c.AppendFields(args, *e)
+}
+
+// AppendFields appends an event as the number of its field names and values, and these.
+func (c *Codec) AppendFields(args []any, e event.Event) []any {
+	fields := wire.Args(c.Fields(e))
 	return append(append(args, len(fields)), fields...)
 }
 
@@ -60,38 +65,23 @@ func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 // ReadFields fills in m, whose id must also be set, from the fields of its entry.
 func (c *Codec) ReadFields(m *Message, fields []string) {
 	m.fields = fields
-	c.understand(m, fields)
-	if n := len(fields) / 2; n > MaxFields {
-		m.refuse(n)
-		m.fields = pack(wire.FieldMap(fields))
-	}
-}
-
-// understand reads the event of an entry. If a field is repeated, the last one counts.
-func (c *Codec) understand(m *Message, fields []string) {
-	if m.Event, m.Err = c.Attributes(fields); m.Err == nil {
-		m.Err = checkData(&m.Event)
-	}
+	m.Event, m.Err = c.Decode(fields)
 	m.Event.Tenant = m.Tenant  // whatever the sender says
 	if m.Event.Time.IsZero() { // CloudEvents may have no time
 		m.Event.Time = IDTime(cmp.Or(m.Event.Ext[firstEntryField], m.ID))
 	}
 	m.recall()
-}
-
-// checkData checks that the data of an event is JSON.
-func checkData(e *event.Event) error {
-	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
-		return errors.New("the data is not JSON")
+	if len(fields)/2 > MaxFields {
+		m.refuse()
 	}
-	return nil
 }
 
-// Decode reads an event from the fields of an entry.
+// Decode reads an event from the fields of an entry. If a field is repeated, the last one counts. With an
+// error it returns what is readable.
 func (c *Codec) Decode(fields []string) (event.Event, error) {
 	e, err := c.Attributes(fields)
-	if err == nil {
-		err = checkData(&e)
+	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
+		err = errors.New("the data is not JSON")
 	}
 	return e, err
 }
@@ -115,9 +105,7 @@ func (c *Codec) AnyEvent(e Entry) (event.Event, error) {
 			}
 		}
 	}
-	out, err := event.FromFields(wire.FieldList(fields))
-	c.sealer.unsealEvent(&out)
-	return out, err
+	return c.Attributes(wire.FieldList(fields))
 }
 
 // history reads the events in the reply to a historyCmd.

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store/wire"
 )
@@ -85,9 +83,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 		b := s.newCommitBatch(commits)
 		n := 0
 		for n < len(commits) && b.fits(&commits[n]) {
-			if !b.add(&commits[n], lost[commits[n].Execution]) {
-				lost[commits[n].Execution] = true
-			}
+			b.add(&commits[n], lost)
 			n++
 		}
 		all, err := b.run(ctx, out)
@@ -188,16 +184,17 @@ func (b *commitBatch) fits(c *Commit) bool {
 // errLost rejects a transition after one of the same execution that was not written.
 var errLost = errors.New("an earlier transition failed")
 
-// add adds a transition and returns true, or returns false if the transition cannot be written or
-// an earlier one of its execution was not.
-func (b *commitBatch) add(c *Commit, lost bool) bool {
+// add adds a transition. If it cannot be written, or its execution is lost, it is refused and its execution
+// is lost from then on.
+func (b *commitBatch) add(c *Commit, lost map[string]bool) {
 	err := c.check(b)
-	if err == nil && lost {
+	if err == nil && lost[c.Execution] {
 		err = errLost
 	}
 	b.names, b.refused = append(b.names, c.Execution), append(b.refused, err)
 	if err != nil {
-		return false
+		lost[c.Execution] = true
+		return
 	}
 	join, leave := b.addKeys(c)
 	entry, index := "", 0
@@ -227,12 +224,12 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	b.args = append(b.args, input...)
 	b.args[begin] = len(b.args) - begin
-	return true
 }
 
 // addKeys adds the keys of a transition, and returns how many listener sets it joins and leaves.
 func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
-	execution, history := b.where.execution(c.Execution)
+	execution := b.where.Execution(c.Execution)
+	history := execution + historySuffix
 	b.keys = append(b.keys, execution, history)
 	listeners := func(types []string, counted bool) (n int) {
 		for _, typ := range types {
@@ -353,10 +350,7 @@ func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committi
 // DeadLetterArgs returns the fields of a dead letter.
 func (s *Store) DeadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 	last := now.Format(time.RFC3339Nano)
-	first := m.field(firstFailureField)
-	if first == "" {
-		first = last
-	}
+	first := cmp.Or(wire.FieldMap(m.fields)[firstFailureField], last)
 	return append(wire.Args(m.sent()),
 		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
 		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
@@ -367,42 +361,13 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})
 	b.deadLetter = s.DeadLetterArgs(*c.Message, d, c.Message.Read)
-	b.add(&c, false)
+	b.add(&c, map[string]bool{})
 	b.keys = append(b.keys, s.keys.DeadLetters(c.Tenant))
 	done, err := b.run(ctx, nil)
 	if err != nil {
 		return Fenced, err
 	}
 	return done[0].Outcome, done[0].Err
-}
-
-// A Redis that has reached its maxmemory rejects writes. The ends of executions, operators'
-// commands and heartbeats are written nevertheless: they are small, and without them memory could
-// not be freed.
-
-// Full reports whether an error says that Redis has reached its maxmemory.
-func Full(err error) bool {
-	f, ok := errors.AsType[*failure](err)
-	return ok && redis.IsOOMError(f.err)
-}
-
-// WriteEvenIfFull sends a command whose first argument is the key.
-func (s *Store) WriteEvenIfFull(ctx context.Context, command, key string, args ...any) error {
-	err := s.rdb.Do(ctx, append([]any{command, key}, args...)...).Err()
-	if redis.IsOOMError(err) {
-		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, append([]any{command}, args...)...).Err()
-	}
-	return err
-}
-
-// isCommand reports whether events of a type are operators' commands.
-func isCommand(t event.Type) bool {
-	switch t {
-	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried:
-		return true
-	default:
-		return false
-	}
 }
 
 // evenIfFull reports whether a transition is written even if Redis is full: it ends its execution or

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -50,8 +49,6 @@ func (r Range) Next(entries []Entry) string {
 
 // LongData is the length in bytes from which a brief Range leaves out data.
 const LongData = 2048
-
-var briefScript = scripts.Reading("brief") //nolint:gochecknoglobals // a constant that go-redis wraps
 
 // Entries reads entries of the stream at a key.
 func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, error) {

@@ -56,37 +56,40 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 
 // Execution reads an execution. The error is ErrNotFound if it does not exist.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, error) {
-	x := Execution{Tenant: tenant, ID: id}
+	none := Execution{Tenant: tenant, ID: id}
 	if err := CheckTenant(tenant); err != nil {
-		return x, err
+		return none, err
 	}
 	fields, err := s.rdb.HGetAll(ctx, s.keys.Execution(tenant, id)).Result()
 	if err != nil {
-		return x, Failed("read execution "+id, err)
+		return none, Failed("read execution "+id, err)
 	}
 	if len(fields) == 0 {
-		return x, fmt.Errorf("execution %s: %w", id, ErrNotFound)
+		return none, fmt.Errorf("execution %s: %w", id, ErrNotFound)
 	}
-	x.Output, x.Error, x.Snapshot = s.Unseal(fields["output"]), s.Unseal(fields["error"]), s.Unseal(fields["snapshot"])
-	return x, x.read(fields)
+	return s.executionOf(tenant, id, fields)
 }
 
-// read reads the fields of an execution that are not sealed.
-func (e *Execution) read(fields map[string]string) (err error) {
-	e.Workflow, e.Definition, e.Status = fields["workflow"], fields["definition"], fields["status"]
-	e.Parent, e.ParentTask = fields["parent"], fields["parent_task"]
-	if text := fields["labels"]; text != "" && json.Unmarshal([]byte(text), &e.Labels) != nil {
-		return fmt.Errorf("execution %s: labels are %.100q, want an object of strings", e.ID, text)
+// executionOf reads an execution from the fields of its hash that are given.
+func (s *Store) executionOf(tenant, id string, fields map[string]string) (Execution, error) {
+	x := Execution{
+		Tenant: tenant, ID: id, Workflow: fields["workflow"], Definition: fields["definition"], Status: fields["status"],
+		Output: s.Unseal(fields["output"]), Error: s.Unseal(fields["error"]), Snapshot: s.Unseal(fields["snapshot"]),
+		Parent: fields["parent"], ParentTask: fields["parent_task"],
+		CreatedAt: wire.Time(fields["created"]), EndedAt: wire.Time(fields["ended"]),
 	}
-	e.CreatedAt, e.EndedAt = wire.Time(fields["created"]), wire.Time(fields["ended"])
-	for name, n := range map[string]*int64{"version": &e.Version, "snapshot_version": &e.SnapshotVersion} {
+	if text := fields["labels"]; text != "" && json.Unmarshal([]byte(text), &x.Labels) != nil {
+		return x, fmt.Errorf("execution %s: labels are %.100q, want an object of strings", id, text)
+	}
+	for name, n := range map[string]*int64{"version": &x.Version, "snapshot_version": &x.SnapshotVersion} {
 		if text := fields[name]; text != "" {
+			var err error
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				return fmt.Errorf("execution %s: %s is %q", e.ID, name, text)
+				return x, fmt.Errorf("execution %s: %s is %q, want a number", id, name, text)
 			}
 		}
 	}
-	return nil
+	return x, nil
 }
 
 // History reads up to count entries of a history, after a version.
@@ -96,8 +99,7 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	}
 	buffer := wire.NewBuffer()
 	defer wire.Return(buffer)
-	entries := historyCmd(ctx, buffer, s.keys.History(tenant, id), after, count)
-	if err := s.rdb.Process(ctx, entries); err != nil {
+	if err := s.rdb.Process(ctx, historyCmd(ctx, buffer, s.keys.History(tenant, id), after, count)); err != nil {
 		return nil, Failed("read the history of "+id, err)
 	}
 	return s.history(id, buffer)
@@ -157,25 +159,22 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
 	buffers := wire.NewBuffers(len(ids))
 	defer wire.Return(buffers...)
-	entries := make([]*wire.Cmd, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.Execution(tenant, id))
-		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, most)
-		_ = pipe.Process(ctx, entries[i]) // Exec returns the error
+		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, most)) // Exec returns the error
 	}
 	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return nil, Failed("read executions", err)
 	}
 	var out []WithHistory
 	for i, id := range ids {
-		w := WithHistory{Execution: Execution{Tenant: tenant, ID: id}}
-		if fields[i].Err() != nil || len(fields[i].Val()) == 0 || w.read(fields[i].Val()) != nil {
+		if len(fields[i].Val()) == 0 {
 			continue
 		}
-		w.Output, w.Error = s.Unseal(fields[i].Val()["output"]), s.Unseal(fields[i].Val()["error"])
-		var err error
-		if w.History, err = s.history(id, buffers[i]); err == nil && int64(len(w.History)) == w.Version {
-			out = append(out, w)
+		x, err := s.executionOf(tenant, id, fields[i].Val())
+		history, wrong := s.history(id, buffers[i])
+		if err == nil && wrong == nil && int64(len(history)) == x.Version {
+			out = append(out, WithHistory{x, history})
 		}
 	}
 	return out, nil
@@ -193,22 +192,17 @@ func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Dat
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.SliceCmd, len(ids))
 	buffers := wire.NewBuffers(len(ids))
 	defer wire.Return(buffers...)
-	first := make([]*wire.Cmd, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "output", "error")
-		first[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, 1)
-		_ = pipe.Process(ctx, first[i]) // Exec returns the error
+		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, 1)) // Exec returns the error
 	}
 	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return nil, Failed("read the data of executions", err)
 	}
 	out := make([]Data, len(ids))
 	for i, id := range ids {
-		if values := fields[i].Val(); len(values) > 1 {
-			output, _ := values[0].(string) // nil where there is none
-			problem, _ := values[1].(string)
-			out[i].Output, out[i].Error = s.Unseal(output), s.Unseal(problem)
-		}
+		values := wire.List(fields[i].Val())
+		out[i].Output, out[i].Error = s.Unseal(values.Text(0)), s.Unseal(values.Text(1))
 		history, err := s.history(id, buffers[i])
 		if err != nil || len(history) == 0 {
 			continue
@@ -236,19 +230,15 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	}
 	buffers := wire.NewBuffers(len(tails))
 	defer wire.Return(buffers...)
-	pipe, entries := s.rdb.Pipeline(), make([]*wire.Cmd, len(tails))
+	pipe := s.rdb.Pipeline()
 	for i, t := range tails {
-		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)
-		_ = pipe.Process(ctx, entries[i]) // Exec returns the error
+		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)) // Exec returns the error
 	}
 	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return Failed("read histories", err)
 	}
 	for i := range tails {
-		t := &tails[i]
-		if t.Err = entries[i].Err(); t.Err == nil {
-			t.History, t.Err = s.history(t.ID, buffers[i])
-		}
+		tails[i].History, tails[i].Err = s.history(tails[i].ID, buffers[i])
 	}
 	return nil
 }

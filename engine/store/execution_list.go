@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/store/wire"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -156,12 +157,12 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 	}
 	out := make([]Execution, len(ids))
 	for i, id := range ids {
-		fields := map[string]string{}
-		for n, value := range replies[i].Val() {
-			fields[names[n]], _ = value.(string) // nil where there is none
+		values, fields := wire.List(replies[i].Val()), map[string]string{}
+		for n, name := range names {
+			fields[name] = values.Text(n)
 		}
-		out[i] = Execution{Tenant: tenant, ID: id}
-		if err := out[i].read(fields); err != nil {
+		var err error
+		if out[i], err = s.executionOf(tenant, id, fields); err != nil {
 			return nil, err
 		}
 	}

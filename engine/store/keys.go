@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"flunq.io/flunq/engine/event"
@@ -17,6 +16,9 @@ const (
 	ExecutorGroup = "executor-service"
 	TimerGroup    = "timer-service"
 )
+
+// ServiceGroups returns the consumer groups of the services.
+func ServiceGroups() []string { return []string{WorkerGroup, ExecutorGroup, TimerGroup} }
 
 // BridgePrefix is the prefix of the names of the bridges' consumer groups, before that of the broker.
 const BridgePrefix = "bridge-"
@@ -95,7 +97,7 @@ func (k Keys) Commands(tenant string) string { return k.Stream(tenant) + ":comma
 // DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
-// Inputs is the stream of observations of inputs, if they are recorded.
+// Inputs is the stream of observations of inputs, if they are recorded. It keeps about the last 10,000.
 func (k Keys) Inputs(tenant string) string { return k.Tenant(tenant) + ":inputs" }
 
 // Audit is the stream of operators' actions that no history records, such as removing executions. It
@@ -215,31 +217,18 @@ type TenantKeys struct {
 	known atomic.Bool // the Store has registered the tenant
 }
 
-// tenantKeyCache caches the TenantKeys of a Store.
-type tenantKeyCache struct {
-	mu    sync.RWMutex
-	known map[string]*TenantKeys
-}
-
 // TenantKeys returns the keys of a tenant.
 func (s *Store) TenantKeys(tenant string) *TenantKeys {
-	s.tenantKeyCache.mu.RLock()
-	cached := s.tenantKeyCache.known[tenant]
-	s.tenantKeyCache.mu.RUnlock()
+	s.mu.RLock()
+	cached := s.tenants[tenant]
+	s.mu.RUnlock()
 	if cached == nil {
 		cached = s.keys.ofTenant(tenant)
-		s.tenantKeyCache.add(tenant, cached)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tenants[tenant] = cached
 	}
 	return cached
-}
-
-func (c *tenantKeyCache) add(tenant string, one *TenantKeys) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[string]*TenantKeys{}
-	}
-	c.known[tenant] = one
 }
 
 // ofTenant builds the TenantKeys of a tenant.
@@ -256,17 +245,9 @@ func (k Keys) ofTenant(tenant string) *TenantKeys {
 // Execution is the hash of an execution.
 func (k *TenantKeys) Execution(id string) string { return k.executions + id }
 
-// execution returns the keys of an execution, which share the memory of one string.
-func (k *TenantKeys) execution(id string) (execution, history string) {
-	history = k.executions + id + historySuffix
-	return history[:len(history)-len(historySuffix)], history
-}
-
 // Tombstone is the field of an execution that marks a timer as cancelled before it was set.
 func Tombstone(t event.Timer) string {
-	out := append(append(append(make([]byte, 0, 128), "gone:"...), t.TaskID...), ' ') // room for most
-	out = append(append(append(append(out, t.Kind...), ' '), t.Key...), ' ')
-	return string(strconv.AppendInt(out, t.FireAt.UnixNano(), 10))
+	return "gone:" + t.TaskID + " " + string(t.Kind) + " " + t.Key + " " + strconv.FormatInt(t.FireAt.UnixNano(), 10)
 }
 
 // TimerIdentity returns the field of a timer in the hash of timer keys. It depends on the timer's

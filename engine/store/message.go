@@ -46,18 +46,16 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	}
 }
 
-// refuse records that the entry has n fields, too many for an event.
-func (m *Message) refuse(n int) {
-	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, MaxFields)
+// refuse records that the entry has too many fields for an event. It packs them into one, since no
+// script takes that many arguments.
+func (m *Message) refuse() {
+	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", len(m.fields)/2, MaxFields)
 	m.Event.Ext = nil
+	m.fields = []string{packedField, string(event.Encode(wire.FieldMap(m.fields)))}
 }
 
-// pack packs fields into one, since no script takes that many arguments.
-func pack(fields map[string]string) []string {
-	return []string{packedField, string(event.Encode(fields))}
-}
-
-// Unpack reverses pack. Fields that are not packed are returned unchanged.
+// Unpack returns the fields of an entry that were packed into one. Fields that are not packed are
+// returned unchanged.
 func Unpack(fields []string) []string {
 	all := wire.FieldMap(fields)
 	text, packed := all[packedField]
@@ -99,20 +97,9 @@ func (m *Message) recall() {
 	}
 }
 
-// field returns a field of the entry.
-func (m Message) field(name string) (value string) {
-	fields := m.Fields()
-	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == name {
-			value = fields[i+1]
-		}
-	}
-	return value
-}
-
 // Postponed returns the fields of the entry with which the message is redelivered later.
 func (m Message) Postponed(now time.Time) map[string]string {
-	fields := wire.FieldMap(m.Fields())
+	fields := wire.FieldMap(m.fields)
 	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
 	if fields[firstFailureField] == "" {
 		fields[firstFailureField] = now.Format(time.RFC3339Nano)
@@ -125,16 +112,11 @@ func (m Message) Postponed(now time.Time) map[string]string {
 
 // sent returns the fields as they were sent, without those that Postponed added.
 func (m Message) sent() []string {
-	fields := m.Fields()
-	out := make([]string, 0, len(fields))
-	for i := 0; i+1 < len(fields); i += 2 {
-		switch name := fields[i]; name {
-		case event.AttemptAttribute, firstFailureField, firstEntryField:
-		default:
-			out = append(out, name, fields[i+1])
-		}
+	fields := wire.FieldMap(m.fields)
+	for _, name := range []string{event.AttemptAttribute, firstFailureField, firstEntryField} {
+		delete(fields, name)
 	}
-	return out
+	return wire.FieldList(fields)
 }
 
 // IDTime returns when the entry with an id was appended.
@@ -152,7 +134,7 @@ func IDTime(id string) time.Time {
 func (m Message) Order() string {
 	entry := m.ID
 	if m.Attempt > 0 {
-		entry = cmp.Or(m.field(firstEntryField), entry)
+		entry = cmp.Or(wire.FieldMap(m.fields)[firstEntryField], entry)
 	}
 	ms, seq, _ := strings.Cut(entry, "-")
 	if at := m.Event.Time.UnixMilli(); m.Replay > 0 && at > 0 {

@@ -10,11 +10,12 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -30,11 +31,24 @@ var (
 type Store struct {
 	Codec
 
-	rdb            *wire.Client
-	keys           Keys
-	tenantKeyCache tenantKeyCache
-	block          time.Duration // longest time that a read blocks
+	rdb   *wire.Client
+	keys  Keys
+	block time.Duration // longest time that a read blocks
+
+	mu      sync.RWMutex
+	tenants map[string]*TenantKeys // a cache
 }
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	startScript           = scripts.New("skip", "start")
+	commitScript          = scripts.New("mine", "moved", "timer_keys", "event", "skip", "commit")
+	commandScript         = scripts.New("even_if_full", "command")
+	writeEvenIfFullScript = scripts.New("even_if_full", "write_even_if_full")
+	forgetScript          = scripts.New("forget")
+	unlistScript          = scripts.New("unlist")
+	briefScript           = scripts.Reading("brief")
+)
 
 // Options of a Store.
 type Options struct {
@@ -56,6 +70,7 @@ func New(rdb wire.Redis, opts Options) *Store {
 	return &Store{
 		Codec: Codec{NewSealer(opts.Secrets)}, rdb: client,
 		keys: Keys{cluster: opts.Cluster || wire.Clustered(rdb)}, block: cmp.Or(opts.Block, longestBlock),
+		tenants: map[string]*TenantKeys{},
 	}
 }
 
@@ -166,20 +181,4 @@ func (s *Store) timeAt(ctx context.Context, key string) (time.Time, error) {
 	}
 	now, err := node.Time(ctx).Result()
 	return now.UTC(), Failed("read the time", err)
-}
-
-// Publish appends an event to its tenant's stream. It writes an operator's command even if
-// Redis is full.
-func (s *Store) Publish(ctx context.Context, e event.Event) error {
-	if err := CheckTenant(e.Tenant); err != nil {
-		return err
-	}
-	if mayOvertake(e.Type) {
-		return s.command(ctx, e)
-	}
-	if isCommand(e.Type) {
-		return Failed("publish", s.WriteEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, wire.Args(s.Fields(e))...)...))
-	}
-	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.Fields(e)}).Err()
-	return Failed("publish", err)
 }

@@ -208,7 +208,7 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	if err != nil {
 		return nil, err
 	}
-	own := []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
+	own := store.ServiceGroups()
 	groups := streams[0].Groups
 	if named := slices.ContainsFunc(groups, func(g Group) bool { return slices.Contains(own, g.Name) }); named {
 		groups = slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return !slices.Contains(own, g.Name) })

@@ -189,7 +189,7 @@ func (s Streams) DeadLetter(ctx context.Context, m store.Message, d event.Dead, 
 	deadLetter := s.store.DeadLetterArgs(m, d, now)
 	args := append([]any{m.Group, m.ID, m.Consumer, len(deadLetter)}, deadLetter...)
 	for _, e := range publish {
-		args = s.store.AppendEvent(args, &e, "", false)
+		args = s.store.AppendFields(args, e)
 	}
 	keys := []string{s.keys.Stream(m.Tenant), s.keys.DeadLetters(m.Tenant)}
 	n, err := deadLetterScript.Run(ctx, s.rdb, keys, args...).Int()

@@ -51,7 +51,7 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 		return err
 	}
 	if len(groups) == 0 {
-		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
+		groups = store.ServiceGroups()
 	}
 	for _, group := range groups {
 		if err := s.makeGroup(ctx, tenant, group); err != nil {
@@ -77,7 +77,7 @@ func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 // given groups, by default those of the services. It returns the number of removed entries.
 func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
 	if len(groups) == 0 {
-		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
+		groups = store.ServiceGroups()
 	}
 	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, wire.Args(groups)...)
 	var streams []string

@@ -32,19 +32,28 @@ func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error
 
 // Cancel removes a timer, even if an execution waits for it. It returns false if the timer is gone.
 func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) {
+	if p.Err != nil {
+		return ts.cancel(ctx, p, "")
+	}
+	note := store.TimerNote(p.Timer)
+	if p.Kind != event.InputTimer {
+		note = "moved:" + store.Tombstone(p.Timer)
+	}
+	return ts.cancel(ctx, p, note, ts.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
+}
+
+// cancel removes a timer and its note in the hash of its execution, and appends a history entry if there is
+// one.
+func (ts Timers) cancel(ctx context.Context, p Pending, note string, entry ...any) (bool, error) {
 	keys := []string{
 		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
 		ts.keys.Execution(p.Tenant, p.Execution), ts.keys.History(p.Tenant, p.Execution),
 	}
-	args := []any{p.Member, "", ""}
+	identity := ""
 	if p.Err == nil {
-		args[1], args[2] = storedIdentity(p.Timer), store.TimerNote(p.Timer)
-		if p.Kind != event.InputTimer {
-			args[2] = "moved:" + store.Tombstone(p.Timer)
-		}
-		args = append(args, ts.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
+		identity = storedIdentity(p.Timer)
 	}
-	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
+	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, append([]any{p.Member, identity, note}, entry...)...).Int()
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
@@ -63,15 +72,9 @@ func (ts Timers) CancelStart(ctx context.Context, tenant, execution string) (can
 	if err != nil {
 		return cancelled, false, store.Failed("read the start of execution "+execution, err)
 	}
-	keys := []string{
-		ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant),
-		ts.keys.Execution(tenant, execution), ts.keys.History(tenant, execution),
-	}
-	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, member, storedIdentity(t), "").Int()
-	if err != nil {
-		return cancelled, false, store.Failed("cancel the start of execution "+execution, err)
-	}
-	return pendingOf(redis.Z{Score: score, Member: member}, time.Time{}), n == 1, nil
+	cancelled = pendingOf(redis.Z{Score: score, Member: member}, time.Time{})
+	had, err = ts.cancel(ctx, cancelled, "")
+	return cancelled, had, err
 }
 
 // Move changes the time of a timer and returns the moved timer. For its execution it remains the same
@@ -89,8 +92,8 @@ func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (
 		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
 		ts.keys.Execution(p.Tenant, p.Execution), ts.keys.Stream(p.Tenant), ts.keys.History(p.Tenant, p.Execution),
 	}
-	news := ts.SetEvent(moved.Timer)
-	args := append([]any{p.Member, FormatScore(to), text, store.TimerIdentity(p.Timer), noOrder(), store.TimerNote(p.Timer), len(news)}, news...)
+	args := []any{p.Member, FormatScore(to), text, store.TimerIdentity(p.Timer), noOrder(), store.TimerNote(p.Timer)}
+	args = ts.store.AppendFields(args, Announcement(moved.Timer))
 	args = append(args, ts.changeEntry(event.TimerScheduled, moved.Timer, p.Now, by)...)
 	n, err := moveTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
 	return moved, n == 1, store.Failed("move a timer", err)
@@ -146,20 +149,18 @@ func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, 
 	args := append([]any{x.Version, x.ID, len(r.Requests), len(note)}, note...)
 	for _, e := range r.Requests {
 		e.Time = now
-		fields := wire.Args(ts.store.Fields(e))
-		args = append(append(args, len(fields)), fields...)
+		args = ts.store.AppendFields(args, e)
 	}
 	for _, t := range r.Timers {
 		if t.Tenant != x.Tenant || t.Execution != x.ID {
 			return store.Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", store.ErrName, t.Execution, x.ID)
 		}
-		note, news := ts.changeEntry(event.TimerScheduled, t, now, by), ts.SetEvent(t)
-		text, moved := event.TimerText(&t), ""
+		note, text, moved := ts.changeEntry(event.TimerScheduled, t, now, by), event.TimerText(&t), ""
 		if !t.MovedTo.IsZero() {
 			moved = text
 		}
 		args = append(append(args, FormatScore(t.Due()), text, moved, store.Tombstone(t), len(note)), note...)
-		args = append(append(args, len(news)), news...)
+		args = ts.store.AppendFields(args, Announcement(t))
 	}
 	n, err := restoreScript.Run(ctx, ts.rdb, keys, args...).Int()
 	if err != nil || n != 1 {

@@ -381,14 +381,12 @@ func (f *fireArgs) timer(d *Due) {
 func (d *Due) eventID() string {
 	switch {
 	case d.Kind != event.InputTimer:
+		return d.Execution + d.TaskID + "/" + string(d.Kind) + d.Key + "/" + strconv.FormatInt(d.FireAt.UnixNano(), 10)
 	case d.ParkedUntil.IsZero():
 		return d.InputID()
 	default: // it has fired before
 		return d.InputID() + "/parked"
 	}
-	out := make([]byte, 0, 128)
-	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
-	return string(strconv.AppendInt(out, d.FireAt.UnixNano(), 10))
 }
 
 // firedText returns the data of TimerFired.
