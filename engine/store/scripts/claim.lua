@@ -44,7 +44,7 @@ for _, pending in ipairs(redis.call('XPENDING', stream, group, 'IDLE', lease, fi
       end
       bytes = bytes + #fields[i]
     end
-    out[#out + 1] = {id, tostring(crashed), fields, tostring(omitted)}
+    out[#out + 1] = {id, crashed, fields, omitted}
     if bytes > most_bytes then break end
   end
 end

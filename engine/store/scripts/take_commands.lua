@@ -36,7 +36,7 @@ for _, member in ipairs(redis.call('ZRANGE', commands, 0, look - 1)) do
   elseif #out < most and begun(execution) then
     redis.call('ZREM', commands, member)
     local entry = redis.call('XCLAIM', stream, name, consumer, 0, id, 'FORCE')[1]
-    if entry then out[#out + 1] = {id, '0', entry[2], '0'} end
+    if entry then out[#out + 1] = {id, 0, entry[2], 0} end
   end
 end
 return out

@@ -38,13 +38,7 @@ func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (
 		if err != nil {
 			return out, store.Failed("take commands", err)
 		}
-		for _, item := range reply {
-			if id, fields, _, _, ok := claimedEntry(item); ok {
-				m := store.Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Read: now}
-				s.store.ReadFields(&m, fields)
-				out = append(out, m)
-			}
-		}
+		out = append(out, s.claimed(r, tenant, reply, now)...)
 	}
 	return out, nil
 }

@@ -23,22 +23,14 @@ var (
 // the others belong to other processes. A lease of 0 gives them up. Ownership only saves work: a
 // bridge is correct whatever other processes do.
 func (s Streams) Own(ctx context.Context, tenants []string, process string, lease time.Duration) ([]string, error) {
-	byKey := map[string]string{}
-	keys := make([]string, len(tenants))
-	for i, tenant := range tenants {
-		if err := store.CheckTenant(tenant); err != nil {
-			return nil, err
-		}
-		keys[i] = s.keys.BridgeOwner(tenant)
-		byKey[keys[i]] = tenant
-	}
 	var own []string
-	err := s.onEach(ctx, ownScript, keys, []any{process, lease.Milliseconds()}, func(key string, reply *redis.Cmd) error {
+	args := []any{process, lease.Milliseconds()}
+	err := s.onEach(ctx, ownScript, tenants, s.keys.BridgeOwner, args, func(tenant string, reply *redis.Cmd) error {
 		n, err := reply.Int()
 		if n == 1 {
-			own = append(own, byKey[key])
+			own = append(own, tenant)
 		}
-		return store.Failed("own "+key, err)
+		return store.Failed("own tenant "+tenant, err)
 	})
 	return own, err
 }

@@ -3,9 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,39 +37,27 @@ func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([
 	if err != nil {
 		return nil, store.Failed("claim", err)
 	}
-	out := make([]store.Message, 0, len(reply))
-	for _, item := range reply {
-		id, fields, crashes, left, ok := claimedEntry(item)
-		if !ok {
-			return nil, store.Failed("claim", fmt.Errorf("the reply has %v", item))
-		}
-		m := store.Message{Tenant: c.tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Read: now, Claimed: true, Crashes: crashes}
-		s.store.ReadFields(&m, fields)
-		if left > 0 {
-			m.Err = wire.TooLarge(left)
-		}
-		out = append(out, m)
+	out := s.claimed(r, c.tenant, reply, now)
+	for i := range out {
+		out[i].Claimed = true
 	}
 	return out, nil
 }
 
-// claimedEntry reads an entry as the script returns it.
-func claimedEntry(item any) (id string, fields []string, crashes, left int, ok bool) {
-	parts, _ := item.([]any)
-	if len(parts) != 4 {
-		return "", nil, 0, 0, false
-	}
-	id, ok = parts[0].(string)
-	count, _ := parts[1].(string)
-	crashes, err := strconv.Atoi(count)
-	bytes, _ := parts[3].(string)
-	left, wrong := strconv.Atoi(bytes)
-	values, _ := parts[2].([]any)
-	for _, v := range values {
-		text, _ := v.(string)
-		fields = append(fields, text)
-	}
-	return id, fields, crashes, left, ok && err == nil && wrong == nil
+// claimed reads the reply of claim.lua or take_commands.lua.
+func (s Streams) claimed(r Reader, tenant string, reply wire.List, now time.Time) []store.Message {
+	out := make([]store.Message, 0, len(reply))
+	reply.Each(func(entry wire.List) {
+		m := store.Message{
+			Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: entry.Text(0), Crashes: int(entry.Number(1)), Read: now,
+		}
+		s.store.ReadFields(&m, entry.List(2).Texts())
+		if omitted := int(entry.Number(3)); omitted > 0 {
+			m.Err = wire.TooLarge(omitted)
+		}
+		out = append(out, m)
+	})
+	return out
 }
 
 // MarkIsolated records that a poison candidate is about to be handled in isolation, so

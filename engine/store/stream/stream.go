@@ -80,32 +80,36 @@ func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.
 		groups = store.ServiceGroups()
 	}
 	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, wire.Args(groups)...)
-	var streams []string
-	for _, tenant := range tenants {
-		if err := store.CheckTenant(tenant); err != nil {
-			return 0, err
-		}
-		streams = append(streams, s.keys.Stream(tenant))
-	}
-	err = s.onEach(ctx, trimScript, streams, args, func(stream string, reply *redis.Cmd) error {
+	err = s.onEach(ctx, trimScript, tenants, s.keys.Stream, args, func(tenant string, reply *redis.Cmd) error {
 		n, err := reply.Int64()
 		removed += n
-		return store.Failed("trim "+stream, err)
+		return store.Failed("trim the stream of "+tenant, err)
 	})
 	return removed, err
 }
 
-// onEach runs a script on each key, many in one round trip, and calls done with each reply. It
-// joins all errors.
-func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
+// onEach runs a script on one key of each tenant, many in one round trip, and calls done with each reply.
+// It joins all errors.
+func (s Streams) onEach(ctx context.Context, script *redis.Script, tenants []string, key func(tenant string) string, args []any,
+	done func(tenant string, reply *redis.Cmd) error,
+) error {
+	for _, tenant := range tenants {
+		if err := store.CheckTenant(tenant); err != nil {
+			return err
+		}
+	}
 	var errs []error
-	for page := range slices.Chunk(keys, tenantsAtOnce) {
-		replies, err := s.each(ctx, script, page, args)
+	for page := range slices.Chunk(tenants, tenantsAtOnce) {
+		keys := make([]string, len(page))
+		for i, tenant := range page {
+			keys[i] = key(tenant)
+		}
+		replies, err := s.each(ctx, script, keys, args)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		for i, key := range page {
-			err := done(key, replies[i])
+		for i, tenant := range page {
+			err := done(tenant, replies[i])
 			if errs = append(errs, err); store.Temporary(err) {
 				return errors.Join(errs...)
 			}
@@ -135,15 +139,8 @@ func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, 
 // SweepConsumers removes a group's consumers that have nothing pending and have been idle for at
 // least idle, because their processes are gone. Redis recreates a consumer at its next read.
 func (s Streams) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
-	var streams []string
-	for _, tenant := range tenants {
-		if err := store.CheckTenant(tenant); err != nil {
-			return err
-		}
-		streams = append(streams, s.keys.Stream(tenant))
-	}
 	args := []any{group, max(idle, 0).Milliseconds()}
-	return s.onEach(ctx, sweepScript, streams, args, func(stream string, reply *redis.Cmd) error {
-		return store.Failed("remove consumers of "+group+" of "+stream, reply.Err())
+	return s.onEach(ctx, sweepScript, tenants, s.keys.Stream, args, func(tenant string, reply *redis.Cmd) error {
+		return store.Failed("remove consumers of "+group+" of tenant "+tenant, reply.Err())
 	})
 }
