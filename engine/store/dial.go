@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,51 +148,82 @@ func clientOptions(address string) (*redis.Options, error) {
 	return opts, nil
 }
 
-const sentinelSuffix = "-sentinel"
+const (
+	sentinelSuffix = "-sentinel"
+	clusterSuffix  = "-cluster"
+)
+
+// severalHosts is an address with several hosts: of sentinels, or of nodes of a cluster.
+type severalHosts struct {
+	user, password string
+	tls            *tls.Config // nil: without TLS
+	hosts          []string    // each with a port
+	path           string      // after the hosts, without its first slash
+}
+
+// parseSeveral parses an address whose scheme has a suffix; false if it is invalid. Hosts without a port
+// get a default one.
+func parseSeveral(address, suffix, port string) (a severalHosts, ok bool) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	user, rest, known := cutLast(rest, "@")
+	if known {
+		name, secret, _ := strings.Cut(user, ":")
+		var errName, errPassword error
+		a.user, errName = url.PathUnescape(name)
+		a.password, errPassword = url.PathUnescape(secret)
+		if errName != nil || errPassword != nil {
+			return a, false
+		}
+	}
+	if scheme == "rediss"+suffix {
+		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	} else if scheme != "redis"+suffix {
+		return a, false
+	}
+	hosts, path, _ := strings.Cut(rest, "/")
+	a.hosts, a.path = strings.Split(hosts, ","), path
+	if slices.ContainsFunc(a.hosts, func(host string) bool { return host == "" || strings.ContainsAny(host, "?#@ ") }) {
+		return a, false
+	}
+	addPort(a.hosts, port)
+	return a, havePorts(a.hosts...)
+}
 
 // failoverOptions returns the options of a client that asks sentinels for the master.
 func failoverOptions(address string) (*redis.FailoverOptions, error) {
-	wrong := fmt.Errorf("redis address %s: want redis-sentinel://host:26379,host:26379/MASTER/DB", Redacted(address))
-	scheme, rest, _ := strings.Cut(address, "://")
-	user, rest, known := cutLast(rest, "@")
-	hosts, path, _ := strings.Cut(rest, "/")
-	master, db, _ := strings.Cut(path, "/")
-	var errUser error
-	opts := &redis.FailoverOptions{
-		MasterName: master, SentinelAddrs: strings.Split(hosts, ","),
+	a, ok := parseSeveral(address, sentinelSuffix, "26379")
+	master, text, _ := strings.Cut(a.path, "/")
+	db, err := strconv.Atoi(cmp.Or(text, "0"))
+	if !ok || err != nil || master == "" {
+		return nil, fmt.Errorf("redis address %s: want redis-sentinel://host:26379,host:26379/MASTER/DB", Redacted(address))
+	}
+	return &redis.FailoverOptions{
+		MasterName: master, SentinelAddrs: a.hosts, Username: a.user, Password: a.password, TLSConfig: a.tls, DB: db,
 		MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
 		ReadTimeout: 2 * longestBlock, PoolSize: connections,
-	}
-	if known {
-		if opts.Username, opts.Password, errUser = credentials(user); errUser != nil {
-			return nil, wrong
-		}
-	}
-	if scheme == "rediss"+sentinelSuffix {
-		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	} else if scheme != "redis"+sentinelSuffix {
-		return nil, wrong
-	}
-	var err error
-	if db != "" {
-		opts.DB, err = strconv.Atoi(db)
-	}
-	if err != nil || hosts == "" || master == "" {
-		return nil, wrong
-	}
-	addPort(opts.SentinelAddrs, "26379")
-	if !havePorts(opts.SentinelAddrs...) {
-		return nil, wrong
-	}
-	return opts, nil
+	}, nil
 }
 
-// credentials reads the part of an address before the hosts.
-func credentials(text string) (user, password string, err error) {
-	name, secret, _ := strings.Cut(text, ":")
-	user, errName := url.PathUnescape(name)
-	password, errPassword := url.PathUnescape(secret)
-	return user, password, errors.Join(errName, errPassword)
+// Times of a cluster client, which never blocks in a read. They bound how long a lost node delays
+// commands to the others.
+const (
+	clusterDial   = time.Second
+	clusterAnswer = 5 * time.Second
+	clusterReload = 500 * time.Millisecond // interval at which it asks which node has which slots
+)
+
+// clusterOptions returns the options of a client of a Redis Cluster.
+func clusterOptions(address string) (*redis.ClusterOptions, error) {
+	a, ok := parseSeveral(address, clusterSuffix, "6379")
+	if !ok || a.path != "" {
+		return nil, fmt.Errorf("redis address %s: want redis-cluster://user:password@host:port,host:port, without a database", Redacted(address))
+	}
+	return &redis.ClusterOptions{
+		Addrs: a.hosts, Username: a.user, Password: a.password, TLSConfig: a.tls,
+		MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
+		DialTimeout: clusterDial, ReadTimeout: clusterAnswer, PoolSize: connections, ClusterStateReloadInterval: clusterReload,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}, nil
 }
 
 // addPort adds a port to hosts without one.
@@ -211,52 +244,6 @@ func havePorts(addresses ...string) bool {
 		}
 	}
 	return true
-}
-
-const clusterSuffix = "-cluster"
-
-// Times of a cluster client, which never blocks in a read. They bound how long a lost node delays
-// commands to the others.
-const (
-	clusterDial   = time.Second
-	clusterAnswer = 5 * time.Second
-	clusterReload = 500 * time.Millisecond // interval at which it asks which node has which slots
-)
-
-// clusterOptions returns the options of a client of a Redis Cluster.
-func clusterOptions(address string) (*redis.ClusterOptions, error) {
-	wrong := fmt.Errorf("redis address %s: want redis-cluster://user:password@host:port,host:port, without a database", Redacted(address))
-	scheme, rest, _ := strings.Cut(address, "://")
-	user, rest, known := cutLast(rest, "@")
-	hosts := strings.Split(strings.TrimSuffix(rest, "/"), ",")
-	opts := &redis.ClusterOptions{
-		Addrs: hosts, MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
-		DialTimeout: clusterDial, ReadTimeout: clusterAnswer, PoolSize: connections, ClusterStateReloadInterval: clusterReload,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	if known {
-		var err error
-		if opts.Username, opts.Password, err = credentials(user); err != nil {
-			return nil, wrong
-		}
-	}
-	switch scheme {
-	case "redis" + clusterSuffix:
-	case "rediss" + clusterSuffix:
-		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	default:
-		return nil, wrong
-	}
-	for _, host := range hosts {
-		if host == "" || strings.ContainsAny(host, "/?#@ ") {
-			return nil, wrong
-		}
-	}
-	addPort(hosts, "6379")
-	if !havePorts(hosts...) {
-		return nil, wrong
-	}
-	return opts, nil
 }
 
 // cutLast cuts text around the last mark; without a mark, all of it is after.

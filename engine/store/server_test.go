@@ -202,6 +202,27 @@ func TestDialTLS(t *testing.T) {
 	}
 }
 
+func TestCheckAddress(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{
+		"host", "host:1", "redis://u:p@host:1/2", "rediss://host", "redis-sentinel://host/main", "rediss-sentinel://u:p%40w@host:1,[::1]:2/main/3",
+		"redis-cluster://host", "redis-cluster://u:p@w@host:1,other/", "rediss-cluster://[::1]",
+	} {
+		if err := store.CheckAddress(address); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, address := range []string{
+		"https://host", "redis://host:0", "redis://host/x", "redis-sentinel://host", "redis-sentinel://host/main/x", "redis-sentinel://host:0/main",
+		"redis-sentinel:///main", "http-sentinel://host/main", "redis-sentinel://u:%zz@host/main", "redis-cluster://", "redis-cluster://host,",
+		"redis-cluster://host/1", "redis-cluster://host?db=1", "redis-cluster://host:99999", "http-cluster://host",
+	} {
+		if err := store.CheckAddress(address); err == nil || !strings.HasPrefix(err.Error(), "redis address ") {
+			t.Errorf("%s: %v, want an error", address, err)
+		}
+	}
+}
+
 func TestRedacted(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -215,7 +236,7 @@ func TestRedacted(t *testing.T) {
 		"redis-sentinel://u:p@h1,h2/main":     "redis-sentinel://***@h1,h2/main",
 	} {
 		if got := store.Redacted(address); got != want {
-			t.Errorf("Masked(%q) = %q, want %q", address, got, want)
+			t.Errorf("Redacted(%q) = %q, want %q", address, got, want)
 		}
 	}
 }
