@@ -23,7 +23,6 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/worker"
@@ -190,7 +189,7 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 	if err != nil {
 		return err
 	}
-	used, most, err := inspect.New(r.Store).MemoryUse(ctx)
+	used, most, err := r.Store.MemoryUse(ctx)
 	if err == nil && most > 0 && limits.RedisPercent > 0 && used > most/100*int64(limits.RedisPercent) {
 		return cli.Fail(cli.ExitLimit, errors.New(worker.FullText(used, most, limits.RedisPercent)))
 	}

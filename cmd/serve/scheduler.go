@@ -23,7 +23,6 @@ import (
 	"flunq.io/flunq/engine/scheduler"
 	grpcserver "flunq.io/flunq/engine/scheduler/server"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/telemetry"
 )
@@ -332,7 +331,7 @@ func (s *scheduling) warn(ctx context.Context) {
 
 // check returns an error if events cannot be scheduled now.
 func (s *scheduling) check(ctx context.Context, st *store.Store) error {
-	used, limit, err := inspect.New(st).MemoryUse(ctx)
+	used, limit, err := st.MemoryUse(ctx)
 	if err == nil && s.percent > 0 && limit > 0 && used > limit/100*int64(s.percent) {
 		return fmt.Errorf("%w: Redis uses %d of %d MiB (LIMIT_REDIS_PERCENT)", schedule.ErrFull, used>>20, limit>>20)
 	}

@@ -14,23 +14,24 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	if err := CheckIDs(tenant, root); err != nil {
 		return 0, false, err
 	}
-	key := s.keys.descendants(tenant, root)
-	counting := s.rdb.Pipeline()
-	size := counting.SCard(ctx, key)
+	ended := func(status *redis.StringCmd) bool { return status.Err() == nil && indexOf(status.Val()) != openIndex }
+	key, pipe := s.keys.descendants(tenant, root), s.rdb.Pipeline()
+	size := pipe.SCard(ctx, key)
 	if parent != "" {
-		status := counting.HGet(ctx, s.keys.Execution(tenant, parent), "status")
-		defer func() { parentEnded = status.Err() == nil && indexOf(status.Val()) != openIndex }()
+		status := pipe.HGet(ctx, s.keys.Execution(tenant, parent), "status")
+		_, _ = pipe.Exec(ctx) // a missing parent is not an error
+		parentEnded = ended(status)
+	} else {
+		_, _ = pipe.Exec(ctx) // size has the error
 	}
-	_, _ = counting.Exec(ctx) // a missing parent is not an error
-	open, err := size.Result()
-	if err != nil || open < int64(limit) {
-		return int(open), false, Failed("count the executions below "+root, err)
+	count = int(size.Val())
+	if size.Err() != nil || count < limit {
+		return count, parentEnded, Failed("count the executions below "+root, size.Err())
 	}
 	ids, err := s.rdb.SRandMemberN(ctx, key, scannedWhenFull).Result()
 	if err != nil {
-		return int(open), false, Failed("look at the executions below "+root, err)
+		return count, parentEnded, Failed("look at the executions below "+root, err)
 	}
-	pipe := s.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(ids))
 	for i, id := range ids {
 		statuses[i] = pipe.HGet(ctx, s.keys.Execution(tenant, id), "status")
@@ -38,15 +39,15 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	_, _ = pipe.Exec(ctx) // an unknown status counts as open
 	var gone []any
 	for i, status := range statuses {
-		if errors.Is(status.Err(), redis.Nil) || status.Err() == nil && indexOf(status.Val()) != openIndex {
+		if errors.Is(status.Err(), redis.Nil) || ended(status) {
 			gone = append(gone, ids[i])
 		}
 	}
 	if len(gone) == 0 {
-		return int(open), false, nil
+		return count, parentEnded, nil
 	}
 	err = s.rdb.SRem(ctx, key, gone...).Err()
-	return int(open) - len(gone), false, Failed("forget executions below "+root, err)
+	return count - len(gone), parentEnded, Failed("forget executions below "+root, err)
 }
 
 // scannedWhenFull is the number of members of a full set to check.

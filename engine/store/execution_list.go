@@ -273,9 +273,9 @@ func (m *mergedIndexes) take(ctx context.Context, n int) ([]indexed, error) {
 			return nil, err
 		}
 		var first *index
-		for _, sh := range m.indexes {
-			if len(sh.buffer) > 0 && (first == nil || m.follows(first.buffer[0], sh.buffer[0])) {
-				first = sh
+		for _, ix := range m.indexes {
+			if len(ix.buffer) > 0 && (first == nil || m.follows(first.buffer[0], ix.buffer[0])) {
+				first = ix
 			}
 		}
 		if first == nil {
@@ -296,12 +296,12 @@ func (m *mergedIndexes) fill(ctx context.Context, n int) error {
 	for {
 		pipe := m.store.rdb.Pipeline()
 		replies := map[*index]*redis.ZSliceCmd{}
-		for _, sh := range m.indexes {
-			if len(sh.buffer) > 0 || sh.done {
+		for _, ix := range m.indexes {
+			if len(ix.buffer) > 0 || ix.done {
 				continue
 			}
-			sh.count = max(sh.count, int64(n))
-			replies[sh] = m.read(ctx, pipe, sh)
+			ix.count = max(ix.count, int64(n))
+			replies[ix] = m.read(ctx, pipe, ix)
 		}
 		if len(replies) == 0 {
 			return nil
@@ -309,20 +309,20 @@ func (m *mergedIndexes) fill(ctx context.Context, n int) error {
 		if _, err := pipe.Exec(ctx); err != nil {
 			return Failed("list executions", err)
 		}
-		for sh, reply := range replies {
-			sh.take(reply.Val(), m.follows)
+		for ix, reply := range replies {
+			ix.take(reply.Val(), m.follows)
 		}
 	}
 }
 
 // read reads more of one index.
-func (m *mergedIndexes) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *redis.ZSliceCmd {
-	by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
+func (m *mergedIndexes) read(ctx context.Context, pipe redis.Pipeliner, ix *index) *redis.ZSliceCmd {
+	by := &redis.ZRangeBy{Max: strconv.FormatInt(ix.end.at, 10), Min: m.from, Count: ix.count}
 	if m.back {
 		by.Min, by.Max = by.Max, "+inf"
-		return pipe.ZRangeByScoreWithScores(ctx, sh.key, by)
+		return pipe.ZRangeByScoreWithScores(ctx, ix.key, by)
 	}
-	return pipe.ZRevRangeByScoreWithScores(ctx, sh.key, by)
+	return pipe.ZRevRangeByScoreWithScores(ctx, ix.key, by)
 }
 
 // follows reports whether e comes after other in the direction of reading.
@@ -335,17 +335,17 @@ func (m *mergedIndexes) follows(e, other indexed) bool {
 
 // take keeps the executions after the last one. If there are none because too many were created in
 // the same millisecond, the next read is larger.
-func (i *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
+func (ix *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
 	for _, entry := range entries {
 		id, _ := entry.Member.(string) // go-redis always reads a string
-		if e := (indexed{int64(entry.Score), id}); follows(e, i.end) {
-			i.buffer = append(i.buffer, e)
+		if e := (indexed{int64(entry.Score), id}); follows(e, ix.end) {
+			ix.buffer = append(ix.buffer, e)
 		}
 	}
-	i.done = int64(len(entries)) < i.count
-	if len(i.buffer) == 0 {
-		i.count *= 2
+	ix.done = int64(len(entries)) < ix.count
+	if len(ix.buffer) == 0 {
+		ix.count *= 2
 		return
 	}
-	i.end, i.count = i.buffer[len(i.buffer)-1], 0
+	ix.end, ix.count = ix.buffer[len(ix.buffer)-1], 0
 }

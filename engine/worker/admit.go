@@ -9,7 +9,6 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/inspect"
 )
 
 // Headroom determines, for the workers of one process, whether Redis has memory for new executions. It
@@ -34,7 +33,7 @@ func (h *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if since := now.Sub(h.looked); since < 0 || since >= measureEvery {
-		if h.used, h.most, err = inspect.New(st).MemoryUse(ctx); err != nil {
+		if h.used, h.most, err = st.MemoryUse(ctx); err != nil {
 			return nil, err
 		}
 		h.looked = now

@@ -58,16 +58,14 @@ func (v View) Overview(ctx context.Context, tenant, since string) (Overview, err
 	l := wire.List(reply)
 	seconds, _ := strconv.ParseInt(l.Text(0), 10, 64) // TIME returns integers
 	micros, _ := strconv.ParseInt(l.Text(1), 10, 64)
-	g := Overview{
+	out := Overview{
 		Now:  time.Unix(seconds, micros*1000).UTC(),
 		Open: l.Number(2), Completed: l.Number(3), Faulted: l.Number(4), Cancelled: l.Number(5),
 		Dead: l.Number(6), Timers: l.Number(7), Overdue: l.Number(8),
 		Added: l.Number(9), Last: l.Text(10), Sample: l.Number(11), Oldest: store.IDTime(l.Text(12)), More: l.Number(13) == 1, Fired: l.Number(14),
+		Failed: l.List(15).Texts(),
 	}
-	for i := range l.List(15) {
-		g.Failed = append(g.Failed, l.List(15).Text(i))
-	}
-	return g, nil
+	return out, nil
 }
 
 // PendingEntry is an entry of the stream that a consumer has read and not acknowledged.
@@ -90,9 +88,13 @@ func (v View) PendingEntries(ctx context.Context, tenant, group string, count in
 	}
 	var out []PendingEntry
 	wire.List(reply).Each(func(l wire.List) {
-		h := PendingEntry{Delivery: Delivery{ID: l.Text(0), Consumer: l.Text(1), Idle: l.Milliseconds(2), Count: l.Number(3)}, Since: store.IDTime(l.Text(0))}
-		h.Event = event.Event{Type: event.Type(l.Text(4)), Tenant: tenant, Execution: l.Text(5), Workflow: l.Text(6), Task: l.Text(7), Data: v.store.Unseal(l.Text(8))}
-		out = append(out, h)
+		out = append(out, PendingEntry{
+			Delivery: Delivery{ID: l.Text(0), Consumer: l.Text(1), Idle: l.Milliseconds(2), Count: l.Number(3)},
+			Event: event.Event{
+				Type: event.Type(l.Text(4)), Tenant: tenant, Execution: l.Text(5), Workflow: l.Text(6), Task: l.Text(7), Data: v.store.Unseal(l.Text(8)),
+			},
+			Since: store.IDTime(l.Text(0)),
+		})
 	})
 	return out, nil
 }

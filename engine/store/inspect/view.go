@@ -261,12 +261,6 @@ func (v View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 	return out
 }
 
-// MemoryUse returns how many bytes Redis uses and may use at most. The limit is 0 if there is none or
-// Redis does not report it.
-func (v View) MemoryUse(ctx context.Context) (used, most int64, err error) {
-	return v.store.MemoryUse(ctx)
-}
-
 // neverRead reports whether an error says that the group or the stream does not exist.
 func neverRead(err redis.Error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")

@@ -101,11 +101,8 @@ func (r Registry) undefine(ctx context.Context, tenant, id string, args ...strin
 	if err := store.CheckTenant(tenant); err != nil {
 		return false, err
 	}
-	all := []any{id}
-	for _, arg := range args {
-		all = append(all, arg)
-	}
-	n, err := undefineScript.Run(ctx, r.rdb, []string{r.keys.Definition(tenant, id), r.keys.Workflows(tenant)}, all...).Int()
+	keys := []string{r.keys.Definition(tenant, id), r.keys.Workflows(tenant)}
+	n, err := undefineScript.Run(ctx, r.rdb, keys, append([]any{id}, wire.Args(args)...)...).Int()
 	return n == 1, store.Failed("remove workflow "+id, err)
 }
 
@@ -212,22 +209,21 @@ func (r Registry) Versions(ctx context.Context, tenant string, ids ...string) ([
 		return nil, store.Failed("read the versions of workflows", err)
 	}
 	const prefix = "version:"
-	values := make([]*redis.SliceCmd, len(ids))
+	fields, values := make([][]string, len(ids)), make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		kept := slices.DeleteFunc(names[i].Val(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
-		names[i].SetVal(kept)
-		values[i] = pipe.HMGet(ctx, r.keys.Definition(tenant, id), append([]string{"latest"}, kept...)...)
+		versions := slices.DeleteFunc(names[i].Val(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		fields[i] = append([]string{"latest"}, versions...)
+		values[i] = pipe.HMGet(ctx, r.keys.Definition(tenant, id), fields[i]...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, store.Failed("read the versions of workflows", err)
 	}
 	var out []Workflow
 	for i, id := range ids {
-		w := Workflow{ID: id}
-		w.Latest, _ = values[i].Val()[0].(string) // nil if there is none
-		for n, name := range names[i].Val() {
-			hash, _ := values[i].Val()[n+1].(string)
-			w.Versions = append(w.Versions, Version{strings.TrimPrefix(name, prefix), hash})
+		found := wire.List(values[i].Val())
+		w := Workflow{ID: id, Latest: found.Text(0)}
+		for n, name := range fields[i][1:] {
+			w.Versions = append(w.Versions, Version{strings.TrimPrefix(name, prefix), found.Text(n + 1)})
 		}
 		if len(w.Versions) > 0 {
 			slices.SortFunc(w.Versions, func(a, b Version) int { return newer(b.Version, a.Version) })
