@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/store/wire"
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // The indexes of executions: one for open ones, and one for each final status.

@@ -200,7 +200,7 @@ func (v View) Postponed(ctx context.Context, tenant string) (map[string]bool, er
 }
 
 // InFlight returns the executions that have an unread, pending or postponed event, which a service
-// has yet to handle. Something that an execution needs is lost only if it is missing both before and
+// has yet to handle; of postponed ones only those among the next timers, see Postponed. Something that an execution needs is lost only if it is missing both before and
 // after a call of InFlight that does not return the execution. The error wraps ErrUnsure if there
 // are too many events to read, or if a service has never read the stream.
 func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
