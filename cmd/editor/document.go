@@ -159,7 +159,9 @@ func (d *document) list(at spot, start, kind int, words []string, about func(wor
 func (d *document) values(n *node) []string {
 	var names []string
 	for _, target := range d.targets(n) {
-		names = append(names, target.key)
+		if !slices.Contains(names, target.key) { // a task may have the name of another by mistake
+			names = append(names, target.key)
+		}
 	}
 	return append(names, d.place(n).values()...)
 }

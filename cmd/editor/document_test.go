@@ -21,6 +21,7 @@ func TestCompletion(t *testing.T) {
 		{"workflow", head + "do:\n- a:\n    call: http\n    with: {method: |\n", "get post put patch delete head options"},
 		{"workflow", head + "do:\n- a:\n    call: openapi\n    with:\n      document: {endpoint: x}\n      o|", "operationId parameters authentication output redirect"},
 		{"workflow", head + "do:\n- a: {wait: P1D, then: |}\n- b:\n    do: [{c: {wait: P1D}}]\n", "a b continue exit end"},
+		{"workflow", head + "do:\n- a: {wait: P1D, then: |}\n- b: {wait: P1D}\n- a: {wait: P1D}\n", "a b continue exit end"},
 		{"workflow", head + "do:\n- b:\n    do:\n    - c:\n        switch:\n        - d:\n            then: |\n    - e: {wait: P1D}\n", "c e continue exit end"},
 		{"workflow", "use: {timeouts: {short: {after: PT1S}}}\ndo:\n- a:\n    timeout: |", "short"},
 		{"workflow", "use: {retries: {r: {}}}\ndo:\n- a:\n    try: []\n    catch:\n      retry: |", "r"},

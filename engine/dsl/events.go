@@ -75,7 +75,10 @@ func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c 
 		c.Mode = mode
 		c.Filters = p.filters(m, mode, s)
 	}
-	if found != 1 && !misspelt(n, "one", known.known) && !misspelt(n, "any", known.known) && !misspelt(n, "all", known.known) {
+	if found > 1 {
+		p.Mistake(n.Pos, "keep one", "%s needs exactly one of all, any, one, this has %d", what, found)
+	}
+	if found == 0 && !misspelt(n, "one", known.known) && !misspelt(n, "any", known.known) && !misspelt(n, "all", known.known) {
 		p.Mistake(n.Pos, "write it as one: {with: {type: …}}", "%s needs exactly one of all, any, one", what)
 	}
 	until := n.Get("until")

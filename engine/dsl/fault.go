@@ -188,7 +188,11 @@ func (p *faults) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
 	r := &RetryPolicy{Backoff: "constant"}
 	for _, count := range []string{"maxAttempts", "attempts", "max", "times", "count", "maxRetries"} {
 		if f := n.Get(count); f != nil && n.Get("limit") == nil {
-			p.Mistake(n.KeyPos(count), "write `limit: {attempt: {count: 5}}`", "unknown key %s in retry", yaml.Quote(count))
+			times, ok := wholeNumber(f.Data)
+			if !ok {
+				times = 5
+			}
+			p.Mistake(n.KeyPos(count), fmt.Sprintf("write `limit: {attempt: {count: %d}}`", times), "unknown key %s in retry", yaml.Quote(count))
 			return r
 		}
 	}

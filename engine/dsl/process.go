@@ -1,8 +1,6 @@
 package dsl
 
 import (
-	"strconv"
-
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -29,29 +27,30 @@ func (p *processes) run(t *Task, n *yaml.Node, s scope) {
 		if m := n.Get(kind); m != nil {
 			found++
 			p.process(t, m, kind, s)
-			if t.Unsupported != "" {
+			if kind != "workflow" {
+				t.Unsupported = "run: " + kind
 				p.cannotRun(n.KeyPos(kind), t.Unsupported, instead(kind))
 			}
 		}
 	}
-	if found != 1 {
-		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run needs exactly one thing to run, this has %s", strconv.Itoa(found))
+	switch {
+	case found > 1:
+		p.Mistake(n.Pos, "keep one of container, script, shell, workflow", "run needs exactly one thing to run, this has %d", found)
+	case found == 0:
+		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run has nothing to run")
 	}
 }
 
 func (p *processes) process(t *Task, n *yaml.Node, kind string, s scope) {
-	if kind == "workflow" {
-		p.subWorkflow(t, n, s)
-		return
-	}
-	t.Unsupported = "run: " + kind
 	switch kind {
 	case "container":
 		p.container(n, s)
 	case "script":
 		p.script(n, s)
-	default:
+	case "shell":
 		p.shell(n, s)
+	default:
+		p.subWorkflow(t, n, s)
 	}
 }
 

@@ -226,6 +226,12 @@ func (p *reader) wrong(n *yaml.Node, what, want string) {
 		suggestion = fmt.Sprintf("quote it: \"%v\"", n.Data)
 	case n.Shape == yaml.Text && looksPlain(n, want):
 		suggestion = "remove the quotes"
+	case want == "true or false" && slices.Contains([]string{"yes", "on", "y"}, strings.ToLower(n.Text())):
+		suggestion = "write true"
+	case want == "true or false" && slices.Contains([]string{"no", "off", "n"}, strings.ToLower(n.Text())):
+		suggestion = "write false"
+	case want == "true or false" && n.Shape == yaml.Text:
+		suggestion = "write true or false"
 	case n.Shape != yaml.Null:
 		suggestion = form(n, what)
 	}
@@ -249,8 +255,8 @@ func form(n *yaml.Node, what string) string {
 		return "put `- ` before each case"
 	case (what == "any" || what == "all") && n.Shape == yaml.Object:
 		return "put `- ` before each filter"
-	case what == "redirect" && n.Shape == yaml.Text:
-		return "write true or false"
+	case what == "the workflow" && n.Shape == yaml.List:
+		return "write the keys without the `- ` before them"
 	case (section == "headers" || section == "query") && (n.Shape == yaml.Text || n.Shape == yaml.List):
 		return "write it as {name: value}"
 	case what == "use.secrets" && n.Shape == yaml.Text:

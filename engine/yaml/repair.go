@@ -141,9 +141,15 @@ func lineAt(lines []string, stop int) int {
 
 // next returns the correction with which the parser gets furthest beyond where it stopped with err.
 func (r *repair) next(stop, line int, err error) (fix, bool) {
-	possible, sure := r.unclosed(line)
+	possible, first, sure := r.unclosed(line)
 	if sure {
-		return possible[0], true
+		// Unless a quote inside quotes on the first line opened it.
+		_, stop, _ := r.parse(r.edited(possible[0]), 0)
+		f, ok := r.furthest(append(r.brackets(first), r.values(first)...), 0, lineAt(r.lines, stop), 0)
+		if !ok {
+			f = possible[0]
+		}
+		return f, true
 	}
 	exact := max(0, stop-1000)
 	if strings.Contains(err.Error(), "cannot start any token") {
@@ -557,6 +563,9 @@ func (r *repair) values(i int) []fix {
 		rest := strings.TrimLeft(text[end:], " \t")
 		if rest == "" || rest[0] == '#' || rest[0] == ':' {
 			break
+		}
+		if bare(rest) == "," {
+			return []fix{replacing(i, end, end+len(text[end:])-len(rest)+1, "", len(text)-len(rest), "remove the comma", "the line continues after the closing %c", text[end-1])}
 		}
 		suggestion := "quote it, if it is text: " + InSingleQuotes(value)
 		if strings.ContainsAny(value, ".$") {

@@ -146,13 +146,25 @@ func (r *repair) inBrackets(t token) (out []fix) {
 			out = append(out, unclosed,
 				replacing(t.line, t.from, t.to, want, t.from, "write "+want, "the %c of line %d is closed with %c", o.kind, o.line+1, t.kind))
 		}
-	case '"':
+	case '"', '\'':
 		out = append(out, badEscape(t.line, t.from, word)...)
-		if strings.HasPrefix(strings.TrimLeft(word[1:], " "), "${") && !HasClosingBrace(word) {
-			inner := t.from + strings.Index(word, "${") + 2
-			if last := inner + ClosingBrace(text[inner:]) + 1; last > inner && last < len(text) && text[last] == '"' {
+		opened := strings.HasPrefix(strings.TrimLeft(word[1:], " "), "${") && !HasClosingBrace(word)
+		if t.to >= len(text) || strings.IndexByte(" \t,:]}", text[t.to]) >= 0 && !opened {
+			break
+		}
+		message, suggestion := "a double quote inside double quotes", "put single quotes around it: "
+		if t.kind == '\'' {
+			message, suggestion = "a single quote inside single quotes", "write it twice: "
+		}
+		last := t.to
+		if opened {
+			dollar := t.from + strings.Index(word, "${") + 2
+			last = dollar + ClosingBrace(text[dollar:]) + 1
+		}
+		for ; last < len(text); last++ { // each may be the end
+			if text[last] == t.kind && (last+1 == len(text) || strings.IndexByte(" \t,:]}", text[last+1]) >= 0) {
 				value := text[t.from+1 : last]
-				out = append(out, quoting(t.line, t.from, last+1, value, t.to-1, "put single quotes around it: "+InSingleQuotes(value), "a double quote inside double quotes"))
+				out = append(out, quoting(t.line, t.from, last+1, value, t.to-1, suggestion+InSingleQuotes(value), "%s", message))
 			}
 		}
 	case '$':
@@ -167,13 +179,13 @@ func (r *repair) inBrackets(t token) (out []fix) {
 }
 
 // unclosed corrects a quote or brackets in which the parser still was at the start of the line where it
-// stopped. It is sure if they go on beyond the map or list that they are in.
-func (r *repair) unclosed(stopped int) (possible []fix, sure bool) {
+// stopped, and that begin on line first. It is sure if they go on beyond the map or list that they are in.
+func (r *repair) unclosed(stopped int) (possible []fix, first int, sure bool) {
 	for _, last := range []int{stopped, stopped - 1, stopped - 2} {
 		if !r.inside(last) {
 			continue
 		}
-		first := last
+		first = last
 		for first > max(0, last-lookBack) && r.inside(first-1) {
 			first--
 		}
@@ -181,14 +193,14 @@ func (r *repair) unclosed(stopped int) (possible []fix, sure bool) {
 		for end := first + 1; end <= min(last+1, len(r.lines)-1); end++ {
 			if r.leaves(end, e.base()) {
 				possible = r.closing(first, e.value, end-1)
-				return possible, len(possible) > 0
+				return possible, first, len(possible) > 0
 			}
 		}
 		if last == len(r.lines)-1 {
-			return r.closing(first, e.value, last), false
+			return r.closing(first, e.value, last), first, false
 		}
 	}
-	return nil, false
+	return nil, 0, false
 }
 
 // inside reports whether the text up to a line ends in quotes or brackets.
@@ -196,8 +208,9 @@ func (r *repair) inside(last int) bool {
 	if last < 0 || r.work < 0 {
 		return false
 	}
-	_, _, err := r.parse(r.lines[:last+1], 1<<30)
-	if err == nil {
+	lines := r.lines[:last+1]
+	_, stop, err := r.parse(lines, size(lines[:last]))
+	if err == nil || stop < size(lines) {
 		return false
 	}
 	_, said := yamlError(err)
