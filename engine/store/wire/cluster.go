@@ -32,7 +32,7 @@ func NewCluster(opts *redis.ClusterOptions) Redis {
 	client := redis.NewClusterClient(&own)
 	hook := &router{client: client}
 	client.AddHook(hook)
-	return &cluster{ClusterClient: client, tracker: newTracker(client), router: hook}
+	return &cluster{ClusterClient: client, tracker: newTracker(masterOf(client)), router: hook}
 }
 
 // Close closes all connections.

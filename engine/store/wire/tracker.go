@@ -26,8 +26,8 @@ type Tracker struct {
 	watched map[string]watchedKey
 	conns   map[string]*trackingConn // by the address of the node
 	stamps  uint64
-	changed chan struct{} // closed when a key is written or a connection is lost
-	failed  time.Time     // when a connection last failed
+	changed chan struct{}        // closed when a key is written or a connection is lost
+	failed  map[string]time.Time // when a connection to a node last failed, by its address
 	closed  bool
 	shared  map[string]any
 }
@@ -57,11 +57,25 @@ type watching struct {
 
 const (
 	connTimeout = 2 * time.Second // to connect, or to answer
-	connRetry   = 5 * time.Second // before a node that refused a connection is tried again
+	connRetry   = 5 * time.Second // before a node that could not be tracked is tried again
 )
 
-func newTracker(client *redis.ClusterClient) *Tracker {
-	nodeOf := func(ctx context.Context, key string) (node, error) {
+func newTracker(nodeOf func(ctx context.Context, key string) (node, error)) *Tracker {
+	return &Tracker{
+		nodeOf: nodeOf, watched: map[string]watchedKey{}, conns: map[string]*trackingConn{}, changed: make(chan struct{}),
+		failed: map[string]time.Time{}, shared: map[string]any{},
+	}
+}
+
+// node says how to connect to a master.
+type node struct {
+	address, user, password string
+	dial                    func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// masterOf returns a function that returns the master of a key.
+func masterOf(client *redis.ClusterClient) func(ctx context.Context, key string) (node, error) {
+	return func(ctx context.Context, key string) (node, error) {
 		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
 			return node{}, err
@@ -69,13 +83,6 @@ func newTracker(client *redis.ClusterClient) *Tracker {
 		opts := master.Options()
 		return node{opts.Addr, opts.Username, opts.Password, opts.Dialer}, nil
 	}
-	return &Tracker{nodeOf: nodeOf, watched: map[string]watchedKey{}, conns: map[string]*trackingConn{}, changed: make(chan struct{})}
-}
-
-// node says how to connect to a master.
-type node struct {
-	address, user, password string
-	dial                    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // TrackerOf returns the tracker of a client of a cluster; nil if rdb is a single Redis.
@@ -114,9 +121,6 @@ func (t *Tracker) Wake() {
 func (t *Tracker) Shared(name string, first func() any) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.shared == nil {
-		t.shared = map[string]any{}
-	}
 	if t.shared[name] == nil {
 		t.shared[name] = first()
 	}
@@ -154,7 +158,7 @@ func (t *Tracker) Watch(ctx context.Context, keys []string) {
 // connection returns the connection to a node, or nil if there is none at the moment.
 func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	t.mu.Lock()
-	c, refused := t.conns[n.address], t.closed || time.Since(t.failed) < connRetry
+	c, refused := t.conns[n.address], t.closed || time.Since(t.failed[n.address]) < connRetry
 	t.mu.Unlock()
 	if c != nil || refused {
 		return c
@@ -162,10 +166,8 @@ func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	c, err := connectTracking(ctx, n)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil {
-		if _, said := errors.AsType[ErrorReply](err); said { // an old Redis, or a forbidden command
-			t.failed = time.Now()
-		}
+	if err != nil { // the node is down, its Redis is old, or a command is forbidden
+		t.failed[n.address] = time.Now()
 		return nil
 	}
 	if other := t.conns[n.address]; other != nil || t.closed {
