@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"maps"
 	"math/big"
 	"strings"
@@ -222,6 +223,15 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 		return nil, event.NewProblem(event.Expression, "the type of the event is "+canonical.Text(out["type"])+", want text")
 	} else if strings.HasPrefix(typ, event.Prefix) {
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
+	}
+	for _, name := range []string{"id", "source"} {
+		if canonical.Text(out[name]) == "" {
+			return nil, event.NewProblem(event.Expression, "the "+name+" of the event is empty")
+		}
+	}
+	at := canonical.Text(out["time"])
+	if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
+		return nil, event.NewProblem(event.Expression, fmt.Sprintf("the time of the event is %q, want one such as 2026-01-31T08:00:00Z", at))
 	}
 	if _, err := inputTimer(out, s.Now); err != nil {
 		return nil, err

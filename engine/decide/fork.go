@@ -104,7 +104,8 @@ func rebase(merged, base, changed any) any {
 	before, _ := base.(map[string]any) // a base that is no object has no members
 	out := make(map[string]any, len(to)+len(from))
 	for name, value := range to {
-		if _, kept := from[name]; kept || before[name] == nil {
+		_, kept := from[name]
+		if _, had := before[name]; kept || !had {
 			out[name] = value
 		}
 	}

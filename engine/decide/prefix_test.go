@@ -210,6 +210,13 @@ func (c *chaos) abort() {
 	if rebuilt.Status != decide.Faulted || rebuilt.Version != stub.Version || rebuilt.Error.Detail != stub.Error.Detail {
 		c.Fatalf("seed %d: given up, and rebuilt as %s, version %d: %v", c.seed, rebuilt.Status, rebuilt.Version, rebuilt.Error)
 	}
+	size := 0
+	for _, e := range c.history {
+		size += len(e.Data)
+	}
+	if rebuilt.Bytes != size {
+		c.Fatalf("seed %d: given up, and rebuilt with %d bytes of data, the history has %d", c.seed, rebuilt.Bytes, size)
+	}
 	c.state = rebuilt
 }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -70,11 +71,11 @@ func (s *State) abandoned(env *Env, e event.Event) bool {
 		ended.Reason != aborted || ended.Error == nil {
 		return false
 	}
-	version := s.Version + 1
+	version, size := s.Version+1, s.Bytes+len(e.Data)
 	s.Now = e.Time
 	m := newMachine(s, env, &Decision{})
 	m.faultAt(m.activeChain(), ended.Error, "/")
-	s.Version = version
+	s.Version, s.Bytes = version, size // Abort recorded nothing else
 	return true
 }
 
@@ -85,8 +86,15 @@ type Divergence struct {
 }
 
 func (d *Divergence) Error() string {
-	return fmt.Sprintf("history diverges at event %d: decided %s %s, found %s %s",
-		d.Version, d.Want.Type, d.Want.Task, d.Got.Type, d.Got.Task)
+	want, got := typeAndTask(d.Want), typeAndTask(d.Got)
+	if want == got {
+		got = "it with different data"
+	}
+	return fmt.Sprintf("history diverges at event %d: decided %s, found %s", d.Version, want, got)
+}
+
+func typeAndTask(e event.Event) string {
+	return cmp.Or(strings.TrimSpace(string(e.Type)+" "+e.Task), "nothing")
 }
 
 // StartOf returns the data of an ExecutionStarted.

@@ -109,3 +109,44 @@ func (x *running) apply(e event.Event) decide.Decision {
 	}
 	return d
 }
+
+// The attributes of an emitted event that expressions compute must be those of a CloudEvent.
+func TestEmitChecks(t *testing.T) {
+	t.Parallel()
+	for attribute, want := range map[string]string{
+		`id: "${ \"\" }"`:            "the id of the event is empty",
+		`source: "${ \"\" }"`:        "the source of the event is empty",
+		`time: "${ \"yesterday\" }"`: `the time of the event is "yesterday", want one such as 2026-01-31T08:00:00Z`,
+		`time: "${ 5 }"`:             `the time of the event is "5", want one such as 2026-01-31T08:00:00Z`,
+	} {
+		x := begun(t, `
+document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
+do:
+  - tell: {emit: {event: {with: {type: a.b, `+attribute+`}}}}
+`)
+		if err := x.state.Advance(x.env, &decide.Decision{}); err != nil {
+			t.Fatal(err)
+		}
+		if p := x.state.Error; p == nil || p.Detail != want {
+			t.Errorf("%s: %v, want %s", attribute, p, want)
+		}
+	}
+}
+
+// A divergence says what was decided and what was found, even if one of them is missing.
+func TestDivergenceMessage(t *testing.T) {
+	t.Parallel()
+	ask := event.Event{Type: event.TaskRequested, Task: "/do/0/ask"}
+	other := ask
+	other.Data = []byte("{}")
+	for want, d := range map[string]decide.Divergence{
+		"decided io.flunq.task.requested /do/0/ask, found nothing":                {Want: ask},
+		"decided nothing, found io.flunq.task.requested /do/0/ask":                {Got: ask},
+		"decided io.flunq.task.requested /do/0/ask, found it with different data": {Want: ask, Got: other},
+	} {
+		d.Version = 7
+		if got := d.Error(); got != "history diverges at event 7: "+want {
+			t.Errorf("%q, want it to say %q", got, want)
+		}
+	}
+}

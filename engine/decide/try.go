@@ -201,7 +201,7 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried b
 		return false, err
 	}
 	for _, t := range n.Timers {
-		if t.Key == overallKey && !at.Before(t.FireAt) {
+		if t.Key == overallKey && !at.Before(t.Due()) {
 			return false, nil
 		}
 	}

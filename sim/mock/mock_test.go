@@ -329,3 +329,25 @@ func read(t *testing.T, resp *http.Response) string {
 	}
 	return string(body)
 }
+
+// A recorded mock matches the requests that it was recorded from. A body with a number that YAML
+// cannot hold is not matched.
+func TestRecorderNumbers(t *testing.T) {
+	t.Parallel()
+	answers := parse(t, `http: [{match: {body: {n: 1}}, respond: {body: one}}, {respond: {body: many}}]`).Transport(noSleep, nil)
+	recorder := mock.NewRecorder(answers, time.Now, func(text string) string { return text })
+	bodies := map[string]string{`{"n":1}`: "one", `{"n":1e400,"of":"three"}`: "many"}
+	for body := range bodies {
+		ask(t, recorder, http.MethodPost, "https://a.example/", body)
+	}
+	file, left, err := recorder.File(nil)
+	if err != nil || left != nil {
+		t.Fatalf("%v, left %v", err, left)
+	}
+	again := parse(t, string(file)).Transport(noSleep, nil)
+	for body, want := range bodies {
+		if got := ask(t, again, http.MethodPost, "https://a.example/", body); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s; mocks:\n%s", body, got, want, file)
+		}
+	}
+}

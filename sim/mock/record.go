@@ -139,7 +139,9 @@ func (r *Recorder) withoutSecrets(body []byte) (any, bool) {
 		return nil, false
 	}
 	if v, err := jsonValue(body); err == nil {
-		return r.pruned(v)
+		kept, ok := r.pruned(v)
+		_, isText := kept.(string)
+		return kept, ok && (isText || dataNode(jsonText(kept)) != nil)
 	}
 	text := string(body)
 	return text, utf8.ValidString(text) && r.redact(text) == text
@@ -361,7 +363,7 @@ func (m *recordedMock) node() (*yaml3.Node, error) {
 	}{Method: m.method, URL: m.url}
 	if m.matchBody {
 		match.Body = dataNode(jsonText(m.body))
-		if text, ok := m.body.(string); ok || match.Body == nil {
+		if text, ok := m.body.(string); ok {
 			match.Body = &yaml3.Node{Kind: yaml3.ScalarNode, Tag: "!!str", Value: text, Style: yaml3.DoubleQuotedStyle}
 		}
 	}
