@@ -124,7 +124,7 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 	name := strings.TrimSpace(fmt.Sprintf("%s finding %d", got.name, index+1))
 	if f.Orders != nil {
 		for i, side := range f.Orders.Sides {
-			out.Sides = append(out.Sides, sideOf(got, side))
+			out.Sides = append(out.Sides, sideOf(got, f.Orders, i))
 			order := name + ": " + []string{"the usual order", "the other order"}[i]
 			s.addRun(ctx, page, got, shownRun{order, side.Scenario, f, out})
 		}
@@ -146,9 +146,9 @@ func (*searcher) countsOf(got *searched, f *search.Finding) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-func sideOf(got *searched, side search.Side) report.Side {
+func sideOf(got *searched, o *search.Orders, i int) report.Side {
 	const most = 40
-	out := report.Side{Head: sideHead(side)}
+	side, out := o.Sides[i], report.Side{Head: sideHead(o, i)}
 	for _, step := range side.Steps[:min(most, len(side.Steps))] {
 		out.Steps = append(out.Steps, report.Step{
 			At: "+" + history.Duration(step.At), Text: cli.Printable(got.redact(stepText(step.Task, step))), Marked: step.Marked,

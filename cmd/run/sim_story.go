@@ -286,7 +286,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 		a = runewidth.Truncate(cli.Printable(got.redact(a)), sideWidth, "~")
 		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(cli.Printable(got.redact(b)), sideWidth, "~"), " "))
 	}
-	row(sideHead(o.Sides[0]), sideHead(o.Sides[1]))
+	row(sideHead(o, 0), sideHead(o, 1))
 	from := max(min(firstMark(o.Sides[0]), firstMark(o.Sides[1]))-sideBefore, 0)
 	if from > 0 {
 		row("…", "…")
@@ -299,11 +299,14 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	}
 }
 
-// sideHead describes how many times a run was seen, and with which faults.
-func sideHead(side search.Side) string {
-	head := fmt.Sprintf("%s, seed %d", history.Count(side.Runs, "run"), side.Scenario.Seed)
-	if len(side.Scenario.Faults) > 0 {
-		head += ", " + faultCount(len(side.Scenario.Faults))
+// sideHead describes which run is shown on a side, 0 or 1.
+func sideHead(o *search.Orders, i int) string {
+	head := fmt.Sprintf("seed %d", o.Sides[i].Scenario.Seed)
+	if n := len(o.Sides[i].Scenario.Faults); n > 0 {
+		head += ", " + faultCount(n)
+	}
+	if i == 0 {
+		head += ": the usual order"
 	}
 	return head
 }
