@@ -94,7 +94,7 @@ func (r *Reader) Object(n *yaml3.Node, what string, known Fields, rest func(key,
 		case rest != nil:
 			rest(key, value)
 		default:
-			r.Errorf(key, "%s has no key %q, %s", what, key.Value, known.hint(key.Value))
+			r.Errorf(key, "unknown key %q in %s, %s", key.Value, what, known.hint(key.Value))
 		}
 		seen[key.Value] = true
 	}

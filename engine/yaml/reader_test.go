@@ -18,8 +18,8 @@ func TestMistakes(t *testing.T) {
 		"names":  r.Each("names", func(*yaml3.Node) {}),
 	}, nil)
 	err := r.Err()
-	want := `f.yaml:1:1: the file has no key "b", want one of length, names
-f.yaml:2:1: the file has no key "len", want one of length, names
+	want := `f.yaml:1:1: unknown key "b" in the file, want one of length, names
+f.yaml:2:1: unknown key "len" in the file, want one of length, names
 f.yaml:3:8: names is a map, want a list`
 	if err == nil || err.Error() != want || length != "" {
 		t.Errorf("Err() = %v\nwant %s", err, want)

@@ -82,13 +82,13 @@ event: []
 	if err == nil {
 		t.Fatal("want an error")
 	}
-	want := `m.yaml:3:13: match has no key "methd", did you mean "method"?
+	want := `m.yaml:3:13: unknown key "methd" in match, did you mean "method"?
 m.yaml:3:30: url "/pets" matches no request: want a whole URL such as https://host/path, or */path
 m.yaml:3:43: task "getPet" is not a reference: want one such as /do/0/getPet, or */getPet
 m.yaml:4:14: respond has both an error and a response: want error alone, or status, headers and body
 m.yaml:4:23: status is "99", want a number from 200 to 599
 m.yaml:5:12: match is "yes", want a map
-m.yaml:6:5: http mock has no key "respons", did you mean "respond"?
+m.yaml:6:5: unknown key "respons" in http mock, did you mean "respond"?
 m.yaml:7:24: latency: 5 is not a duration: a unit is missing (for seconds, write: PT5S)
 m.yaml:7:40: a is a map, want text
 m.yaml:7:44: headers has "a" twice
@@ -98,7 +98,7 @@ m.yaml:10:13: after: "-5s" is negative (a duration cannot lead into the past)
 m.yaml:10:24: time is "today", want one such as 2026-01-31T08:00:00Z
 m.yaml:10:31: attribute "Upper": want a name of lower-case letters and digits
 m.yaml:11:5: event is "7", want a map
-m.yaml:12:1: mocks has no key "event", did you mean "events"?`
+m.yaml:12:1: unknown key "event" in mocks, did you mean "events"?`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("errors differ (-want +got):\n%s", diff)
 	}
