@@ -112,7 +112,7 @@ func (m *model) done(r actionDone) tea.Cmd {
 		m.showText(sentence(r.action), r.said, false)
 	}
 	m.asked = time.Time{}
-	return tea.Batch(m.send(thingsDone{}), m.refreshShown())
+	return tea.Batch(m.send(readAgain{}), m.refreshShown())
 }
 
 // showText shows a short text in the last line, and a long one in a dialog.

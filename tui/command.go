@@ -155,7 +155,8 @@ func (m *model) run(line string) tea.Cmd {
 		return nil
 	}
 	m.typed = append(slices.DeleteFunc(m.typed, func(old string) bool { return old == line }), line)
-	found := matching(commands(), name)
+	// The others explain why they are not available.
+	found := matching(append(m.commands(), commands()...), name)
 	if len(found) == 0 {
 		m.notify("no command is named "+name+" (: lists them)", true)
 		return nil

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -37,6 +38,23 @@ func TestDataView(t *testing.T) {
 	compare(t, "data-closed", drawData(&v, 60, 24))
 	v.set("no JSON at all:\n\x1b[31mred\x07 \u202eturned\n" + strings.Repeat("long ", 30))
 	compare(t, "data-text", drawData(&v, 60, 12))
+}
+
+// The title names the value at the cursor by its path in jq.
+func TestDataPath(t *testing.T) {
+	t.Parallel()
+	var v dataView
+	v.resize(60, 24)
+	v.set(`[{"items": [1, {"a b": null}], "2": {"n_1": 5}}]`)
+	got := []string{}
+	for line := range v.lines {
+		v.To(line)
+		got = append(got, v.label())
+	}
+	want := []string{".", ".[0]", ".[0].items", ".[0].items[0]", ".[0].items[1]", `.[0].items[1]."a b"`, ".[0].items[1]", ".[0].items", `.[0]."2"`, `.[0]."2".n_1`, `.[0]."2"`, ".[0]", "."}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // Any value can be shown in any width, even if it is not JSON.

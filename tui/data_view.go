@@ -3,6 +3,7 @@ package tui
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -431,23 +432,39 @@ func (v *dataView) value() (what, text string) {
 	return "value of " + what, text
 }
 
-// label returns the path of the cursor within the value.
+// label returns the jq path of the cursor within the value.
 func (v *dataView) label() string {
 	if v.items == nil || v.Cursor >= len(v.lines) {
 		return ""
 	}
-	var names []string
-	at := v.lines[v.Cursor].item
-	for up := at; up > 0; up-- {
-		if i := &v.items[up]; up == at || i.depth < v.items[at].depth {
-			at = up
-			if i.name != "" {
-				names = append(names, i.name[1:len(i.name)-1])
+	path, at, index := "", v.lines[v.Cursor].item, 0
+	for up := at - 1; up >= 0; up-- {
+		switch i := &v.items[at]; {
+		case v.items[up].depth == i.depth:
+			index++
+		case v.items[up].depth < i.depth:
+			if i.name == "" {
+				path = "[" + strconv.Itoa(index) + "]" + path
 			} else {
-				names = append(names, "[]")
+				path = "." + pathName(i.name) + path
 			}
+			at, index = up, 0
 		}
 	}
-	slices.Reverse(names)
-	return "." + strings.Join(names, ".")
+	if path == "" || path[0] == '[' {
+		return "." + path
+	}
+	return path
+}
+
+// pathName removes the quotes of a name that needs none in a jq path.
+func pathName(quoted string) string {
+	name := quoted[1 : len(quoted)-1]
+	needed := func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	if name == "" || name[0] <= '9' || strings.ContainsFunc(name, needed) {
+		return quoted
+	}
+	return name
 }

@@ -215,7 +215,7 @@ func (s *executionScreen) dataTitle() string {
 	switch {
 	case d.at.run < 0 || d.at.requested == 0:
 	case d.at.before && !d.before:
-		name += " has not ended; before it"
+		name += " has not ended; its input"
 	case d.at.before:
 		name = "before " + name
 	default:

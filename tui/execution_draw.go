@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -109,8 +108,11 @@ func (s *executionScreen) tabsWidth() int {
 // head draws two rows about the execution and its state, and the filter.
 func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int {
 	if !s.known {
-		text := cmp.Or(s.reads.problem, "reading "+s.id)
-		l.Rest(a, 1, canvas.Faint, text)
+		if s.reads.problem != "" {
+			l.Rest(a, 1, canvas.Bad, s.reads.problem)
+		} else {
+			l.Rest(a, 1, canvas.Faint, "reading "+s.id)
+		}
 		return 1
 	}
 	sign := signOf(l, s.execution.State)

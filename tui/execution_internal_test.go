@@ -89,13 +89,13 @@ func TestExecutionData(t *testing.T) {
 		press(t, s, "up")
 	}
 	want := map[string][2]string{
-		"@":         {"before the workflow: input, event 1 {\"order\":7}", "the workflow has not ended; before it: input, event 1 {\"order\":7}"},
+		"@":         {"before the workflow: input, event 1 {\"order\":7}", "the workflow has not ended; its input: input, event 1 {\"order\":7}"},
 		"reserve@":  {"before reserve: input, event 1 {\"order\":7}", `after reserve: output, event 3 {"by":"/do/0/reserve","event":3}`},
 		"charge@":   {`before charge: output of reserve before it, event 3 {"by":"/do/0/reserve","event":3}`, `after charge: error, event 6 {"status":503,"title":"Service Unavailable"}`},
 		"charge@1":  {`before charge attempt 2: output of reserve before it, event 3 {"by":"/do/0/reserve","event":3}`, `after charge attempt 2: output, event 10 {"by":"/do/0/pay/try/0/charge@1","event":10}`},
 		"pack24@":   {`before pack[24]: output of pack before it, event 60 {"by":"/do/0/each/do/0/pack#23","event":60}`, `after pack[24]: output, event 62 {"by":"/do/0/each/do/0/pack#24","event":62}`},
 		"label@":    {`before label: output of each before it, event 63 {"by":"/do/0/each","event":63}`, `after label: output, event 68 {"by":"/do/0/both/fork/branches/0/ship/do/0/label","event":68}`},
-		"rest@":     {`before rest: output of both before it, event 73 {"by":"/do/0/both","event":73}`, `rest has not ended; before it: output of both before it, event 73 {"by":"/do/0/both","event":73}`},
+		"rest@":     {`before rest: output of both before it, event 73 {"by":"/do/0/both","event":73}`, `rest has not ended; its input: output of both before it, event 73 {"by":"/do/0/both","event":73}`},
 		"attempt 1": {`before charge: output of reserve before it, event 3 {"by":"/do/0/reserve","event":3}`, `after charge: error, event 6 {"status":503,"title":"Service Unavailable"}`},
 		"thanks":    {"thanks: it has not run ", "thanks: it has not run "},
 	}

@@ -136,7 +136,7 @@ func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
 		s.reads.turn++
 		s.reads.execution, s.reads.events = false, false
 		s.reads.executionAt, s.reads.eventsAt = time.Time{}, time.Time{}
-	case thingsDone:
+	case readAgain:
 		s.reads.executionAt, s.reads.eventsAt = time.Time{}, time.Time{}
 	}
 	return nil

@@ -91,7 +91,7 @@ func (m *model) globalKey(k string) tea.Cmd {
 		return m.toggleZone()
 	case "r":
 		m.asked = time.Time{}
-		return tea.Batch(m.send(thingsDone{}), m.refreshShown())
+		return tea.Batch(m.send(readAgain{}), m.refreshShown())
 	case "esc", "backspace":
 		return m.back()
 	case "e":

@@ -114,9 +114,12 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 	case timeMoved:
 		s.playing, s.outdated = msg.clock.plays(), true
 		s.activities = activityCache{}
-	case thingsDone:
+	case readAgain:
 		s.outdated = true
-		clear(s.table.marked)
+	case actionDone:
+		if msg.err == nil && msg.action.Table == s.table.kind {
+			clear(s.table.marked)
+		}
 	}
 	return nil
 }

@@ -439,8 +439,8 @@ type (
 	// timeMoved reports that the source's time was moved, possibly back: data read before
 	// may be wrong.
 	timeMoved struct{ clock Clock }
-	// thingsDone reports that an action was carried out: data read before is outdated.
-	thingsDone struct{}
+	// readAgain reports that all data read before may be outdated.
+	readAgain struct{}
 )
 
 // give returns a command that yields a message.

@@ -192,6 +192,42 @@ func TestGoing(t *testing.T) {
 	}
 }
 
+// Marks stay until an action on the rows of their table succeeds.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 120, 30, Options{}).keys("2", "x", "x").has("2 marked").keys("r").has("2 marked")
+	p.keys("3", "F", "y").keys("2").has("2 marked")
+	p.keys("c").pass(0)
+	s.wrong = errNone
+	p.keys("y").has("2 marked")
+	s.wrong = nil
+	p.keys("c", "y").lacks("marked")
+}
+
+// recordOnly is a source that supports a single action.
+type recordOnly struct{ *playback }
+
+func (recordOnly) Can(v Verb) bool { return v == Record }
+
+// A typed prefix means the command that is listed for it.
+func TestCommandPrefix(t *testing.T) {
+	t.Parallel()
+	p := playing(t, recordOnly{newPlayback()}, 100, 24, Options{}).keys(":", "r", "e").has("record ID", "writes a recording")
+	p.keys(" ", "x", "enter").has("Record execution x")
+	p.keys("esc", ":", "r", "e", "s", "u", "m", "e", " ", "x", "enter").has("Resume execution x")
+}
+
+// A table that is being read says nothing about its number of rows.
+func TestReading(t *testing.T) {
+	t.Parallel()
+	m := newModel(newScripted(), Options{Now: func() time.Time { return when }})
+	m.width, m.height, m.place = 80, 24, 1+int(Timers)
+	if view := m.View(); !strings.Contains(view, "reading timers") || strings.Contains(view, "0 rows") {
+		t.Error(view)
+	}
+}
+
 func TestQuit(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"q"}, {"2", "enter", "q"}, {"ctrl+c"}, {"2", "/", "'q", "ctrl+c"}, {"e", "ctrl+c"}, {"2", "c", "ctrl+c"}} {

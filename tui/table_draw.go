@@ -174,7 +174,10 @@ func (t *table) emptiness() string {
 // foot draws the status line: the position, marks, filter and order.
 func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 	y := a.H - 1
-	parts := []string{t.position(total)}
+	var parts []string
+	if t.loaded {
+		parts = append(parts, t.position(total))
+	}
 	if n := len(t.marked); n > 0 {
 		parts = append(parts, history.Number(n)+" marked")
 	}

@@ -330,11 +330,10 @@ func (t *runTree) turnText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 			text.notes, text.noted = t.runs[at].Text, canvas.Bad
 		}
 	}
-	switch {
-	case state == Running || state == Waiting || ended.IsZero():
-		text.time = since(how.now, began)
-	default:
+	if state.Ended() && !ended.IsZero() {
 		text.time = lastedFor(began, ended)
+	} else {
+		text.time = since(how.now, began)
 	}
 	return text
 }

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,5 +259,20 @@ func BenchmarkTreeFilter(b *testing.B) {
 	for b.Loop() {
 		tree.changes++
 		tree.draw(c.All(), canvas.Look{}, treeLook{now: start})
+	}
+}
+
+// A turn that waits to be retried shows how long it has taken so far.
+func TestRetryingTurn(t *testing.T) {
+	t.Parallel()
+	const get, put = "/do/0/each/do/0/get#0", "/do/0/each/do/0/put#0"
+	s := newStory().begin("/do/0/each").begin(get).pass(time.Second).end(get, Completed, "")
+	s.begin(put).wait(put, Retrying, time.Hour).pass(time.Minute)
+	tree := treeOf(documentOf("each for\n  get call\n  put call"), s)
+	tree.arrange()
+	at := slices.IndexFunc(tree.window.lines, func(l treeLine) bool { return l.kind == turnLine })
+	text := tree.text(canvas.Look{}, &tree.window.lines[at], &treeLook{now: s.at})
+	if text.word != "retrying" || text.time != "1m01s" {
+		t.Errorf("it is %s for %s, want retrying for 1m01s", text.word, text.time)
 	}
 }

@@ -264,7 +264,7 @@ func TestPageOfStreams(t *testing.T) {
 	}
 	w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:default:events", Values: []string{"no", "event"}})
 	events := w.all(tui.Query{Table: tui.Events, Limit: 5})
-	if len(events) != 13 || events[0].State != tui.Broken || events[1].Execution != "x-11" || events[1].Kind != "com.shop.paid" || events[1].Note != "" {
+	if len(events) != 13 || events[0].State != tui.Broken || events[0].Kind != "unreadable" || events[1].Execution != "x-11" || events[1].Kind != "com.shop.paid" || events[1].Note != "" {
 		t.Errorf("%d events: %+v", len(events), events)
 	}
 	if got := w.all(tui.Query{Table: tui.Events, Filter: tui.ParseFilter(tui.Events, "execution:x-0"), Limit: 3}); len(got) != 10 {

@@ -59,6 +59,7 @@ func eventRow(p inspect.Published) tui.Row {
 	}
 	if p.Err != nil {
 		row.State, row.Note = tui.Broken, p.Err.Error()
+		row.Kind = cmp.Or(row.Kind, string(tui.Broken))
 	}
 	return row
 }
