@@ -1,70 +1,69 @@
 package decide
 
 import (
+	"fmt"
+
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 )
 
-// closer ends active tasks, with everything inside them, and the execution.
-type closer struct{ listener }
-
 // cancel ends a task that is no longer needed.
-func (c *closer) cancel(n *Node) {
-	c.drop(n)
-	c.recordCancelled(n)
+func (m *machine) cancel(n *Node) {
+	m.drop(n)
+	m.recordCancelled(n)
 }
 
 // drop ends a task without completing it: it cancels everything inside the task and removes
 // the task from the active ones.
-func (c *closer) drop(n *Node) {
-	c.dropChildren(n)
+func (m *machine) drop(n *Node) {
+	m.dropChildren(n)
 	if l := n.Listen; l != nil {
 		stopped := l.Stopped
-		c.unlisten(n)
+		m.unlisten(n)
 		l.Stopped = stopped // so that a retry of the execution subscribes again
 	}
 	if n.Child != "" {
-		c.cancelChild(n)
+		m.cancelChild(n)
 	}
-	c.close(n)
+	m.close(n)
 }
 
 // dropChildren cancels the tasks inside a task.
-func (c *closer) dropChildren(n *Node) {
+func (m *machine) dropChildren(n *Node) {
 	for len(n.Children) > 0 {
-		c.cancel(n.Children[0])
+		m.cancel(n.Children[0])
 	}
 }
 
 // end cancels everything that is still active.
-func (c *closer) end(status Status) {
-	c.dropChildren(c.Root)
-	c.Root.closed = true
-	if c.Timeout != nil {
-		c.cancelTimer(*c.Timeout)
-		c.Timeout = nil
+func (m *machine) end(status Status) {
+	m.dropChildren(m.Root)
+	m.Root.closed = true
+	if m.Timeout != nil {
+		m.cancelTimer(*m.Timeout)
+		m.Timeout = nil
 	}
-	c.Status, c.Root, c.inline, c.Keys, c.Seen = status, nil, nil, nil, nil
-	c.Paused, c.Deferred, c.CancelledTimers = false, nil, nil
+	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
+	m.Paused, m.Deferred, m.CancelledTimers = false, nil, nil
 }
 
-func (c *closer) cancelled(reason string) {
-	c.end(Cancelled)
-	c.publishEnd(event.WorkflowCancelled, event.Ended{Reason: reason})
+func (m *machine) cancelled(reason string) {
+	m.end(Cancelled)
+	m.publishEnd(event.WorkflowCancelled, event.Ended{Reason: reason})
 }
 
 // fault ends the execution with a problem and records no point from which a retry could
 // continue. ref becomes the problem's instance if it has none.
-func (c *closer) fault(p *event.Problem, ref string) {
-	c.end(Faulted)
-	c.Error = c.env.publishable(p, ref)
-	c.publishEnd(event.WorkflowFailed, event.Ended{Error: c.Error})
+func (m *machine) fault(p *event.Problem, ref string) {
+	m.end(Faulted)
+	m.Error = m.env.publishable(p, ref)
+	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error})
 }
 
 // faultAt ends the execution as fault does, and keeps a chain of tasks so that a retry can
 // continue with the innermost. A fork in the chain restarts as a whole, since its other
 // branches are lost.
-func (c *closer) faultAt(chain []*Node, p *event.Problem, ref string) {
+func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
 	for i, n := range chain {
 		if n.task.Kind == dsl.Fork {
 			chain = chain[:i+1]
@@ -73,34 +72,58 @@ func (c *closer) faultAt(chain []*Node, p *event.Problem, ref string) {
 	}
 	var faulted *FaultPoint
 	if len(chain) > 0 {
-		faulted = &FaultPoint{Root: c.Root, Chain: chain, Keys: c.Keys, Seen: c.Seen}
+		faulted = &FaultPoint{Root: m.Root, Chain: chain, Keys: m.Keys, Seen: m.Seen}
 	}
-	c.fault(p, ref)
-	c.Faulted = faulted
+	m.fault(p, ref)
+	m.Faulted = faulted
 }
 
 // onCancelled ends an execution on request.
-func (c *closer) onCancelled(e event.Event) (func(), error) {
+func (m *machine) onCancelled(e event.Event) (func(), error) {
 	var ended event.Ended
 	if len(e.Data) > 0 {
 		if err := DecodeData(e, &ended); err != nil {
 			return nil, err
 		}
 	}
-	return func() { c.cancelled(ended.Reason) }, nil
+	return func() { m.cancelled(ended.Reason) }, nil
 }
 
 // enforceHistoryLimit ends an execution whose history grows beyond its limit while no new
 // task starts, for example because of received events or retries.
-func (c *closer) enforceHistoryLimit() {
+func (m *machine) enforceHistoryLimit() {
 	const more, bytes = 1000, 32 << 20 // allowed beyond the limit, for active tasks
-	p := c.historyLimitProblem(more, bytes)
-	if p == nil || c.Status.Ended() || c.Root == nil {
+	p := m.historyLimitProblem(more, bytes)
+	if p == nil || m.Status.Ended() || m.Root == nil {
 		return
 	}
 	ref := "/"
-	if open := c.Open(); len(open) > 0 {
+	if open := m.Open(); len(open) > 0 {
 		ref = open[len(open)-1].Run.Ref
 	}
-	c.fault(p, ref)
+	m.fault(p, ref)
+}
+
+// historyLimits returns the limits that the execution began with.
+func (s *State) historyLimits() event.HistoryLimits {
+	if s.History != nil {
+		return *s.History
+	}
+	return defaultHistory()
+}
+
+// historyLimitProblem returns the problem of a history that has reached its limit of entries plus
+// entries, or its limit of bytes plus bytes, else nil.
+func (m *machine) historyLimitProblem(entries, bytes int) *event.Problem {
+	limits := m.historyLimits()
+	var detail string
+	switch {
+	case limits.Entries > 0 && m.Version >= int64(limits.Entries+entries):
+		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", m.Version)
+	case limits.Bytes > 0 && m.Bytes >= limits.Bytes+bytes:
+		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", m.Bytes>>20)
+	default:
+		return nil
+	}
+	return event.NewProblem(event.Runtime, detail)
 }

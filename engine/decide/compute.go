@@ -3,7 +3,6 @@ package decide
 import (
 	"fmt"
 	"maps"
-	"math/big"
 	"strings"
 	"time"
 
@@ -271,18 +270,4 @@ func merge(base, more any) any {
 		out[name] = value
 	}
 	return out
-}
-
-// number converts an integer to an int64; ok is false for any other value.
-func number(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int:
-		return int64(v), true
-	case float64:
-		return int64(v), v == float64(int64(v))
-	case *big.Int:
-		return v.Int64(), v.IsInt64()
-	default:
-		return 0, false
-	}
 }

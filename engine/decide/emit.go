@@ -12,12 +12,12 @@ import (
 
 // emit publishes the event of an emit task to the tenant's stream, or the request to set or
 // cancel the timer of an input.
-func (tr *transition) emit(output any) error {
+func (m *machine) emit(output any) error {
 	envelope, ok := output.(map[string]any)
 	if !ok {
 		return event.NewProblem(event.Runtime, "the emitted event is no object")
 	}
-	e := event.Event{Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution, Time: tr.Now, Ext: map[string]string{}}
+	e := event.Event{Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Time: m.Now, Ext: map[string]string{}}
 	for name, value := range envelope {
 		text := canonical.Text(value)
 		switch name {
@@ -38,14 +38,14 @@ func (tr *transition) emit(output any) error {
 			e.Ext[name] = text
 		}
 	}
-	in, err := inputTimer(envelope, tr.Now)
+	in, err := inputTimer(envelope, m.Now)
 	if err != nil {
 		return err
 	}
 	if in != nil {
-		e = inputRequest(e, in, tr.Now)
+		e = inputRequest(e, in, m.Now)
 	}
-	tr.d.Publish = append(tr.d.Publish, e)
+	m.d.Publish = append(m.d.Publish, e)
 	return nil
 }
 

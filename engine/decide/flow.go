@@ -93,13 +93,13 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 }
 
 // activate adds n to the active tasks.
-func (tr *transition) activate(n *Node) {
+func (m *machine) activate(n *Node) {
 	n.parent.Children = append(n.parent.Children, n)
-	tr.open[n.id] = n
+	m.open[n.id] = n
 }
 
 // prepare validates and transforms the input of a task, and schedules its timeout.
-func (tr *transition) prepare(n *Node) error {
+func (m *machine) prepare(n *Node) error {
 	t := n.task
 	if t.Input.Schema != nil {
 		if err := t.Input.Schema.Validate(n.Raw.V); err != nil {
@@ -107,7 +107,7 @@ func (tr *transition) prepare(n *Node) error {
 		}
 	}
 	if t.Input.From != nil {
-		v, err := t.Input.From.Eval(tr.scope(n, n.Raw.V))
+		v, err := t.Input.From.Eval(m.scope(n, n.Raw.V))
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (tr *transition) prepare(n *Node) error {
 	if t.Timeout == nil {
 		return nil
 	}
-	return tr.schedule(n, event.TimeoutTimer, "", t.Timeout)
+	return m.schedule(n, event.TimeoutTimer, "", t.Timeout)
 }
 
 // perform runs a task whose input is prepared. request is its entry in the history.
@@ -336,10 +336,10 @@ func (env *Env) publishable(p *event.Problem, ref string) *event.Problem {
 }
 
 // close removes a task that ends from the active ones.
-func (tr *transition) close(n *Node) {
+func (m *machine) close(n *Node) {
 	n.closed = true
-	tr.cancelTimers(n)
-	delete(tr.open, n.id)
+	m.cancelTimers(n)
+	delete(m.open, n.id)
 	if i := slices.Index(n.parent.Children, n); i >= 0 {
 		n.parent.Children = without(n.parent.Children, i)
 	}
@@ -353,28 +353,4 @@ func without(siblings []*Node, i int) []*Node {
 		return siblings[:0]
 	}
 	return append(siblings[:i:i], siblings[i+1:]...)
-}
-
-// historyLimits returns the limits that the execution began with.
-func (s *State) historyLimits() event.HistoryLimits {
-	if s.History != nil {
-		return *s.History
-	}
-	return defaultHistory()
-}
-
-// historyLimitProblem returns the problem of a history that has reached its limit of entries plus
-// entries, or its limit of bytes plus bytes, else nil.
-func (tr *transition) historyLimitProblem(entries, bytes int) *event.Problem {
-	limits := tr.historyLimits()
-	var detail string
-	switch {
-	case limits.Entries > 0 && tr.Version >= int64(limits.Entries+entries):
-		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", tr.Version)
-	case limits.Bytes > 0 && tr.Bytes >= limits.Bytes+bytes:
-		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", tr.Bytes>>20)
-	default:
-		return nil
-	}
-	return event.NewProblem(event.Runtime, detail)
 }

@@ -48,34 +48,3 @@ func (l *Leftovers) Add(history []event.Event) {
 		}
 	}
 }
-
-// ListenTypes returns the constant event types that the tasks of the document listen for,
-// sorted; "*" stands for any type. complete is false if the document computes some types.
-func (env *Env) ListenTypes() (types []string, complete bool) {
-	complete = true
-	for _, t := range env.def.Tasks() {
-		if t.Kind != dsl.Listen {
-			continue
-		}
-		if len(t.Listen.To.Filters) == 0 {
-			types = append(types, "*")
-		}
-		for _, f := range filtersOf(t) {
-			typ, stated := statedType(f)
-			types = append(types, typ)
-			complete = complete && stated
-		}
-	}
-	slices.Sort(types)
-	return slices.Compact(types), complete
-}
-
-// statedType returns the same type as typeOf if it is a constant of the document. Otherwise
-// it returns "*", and stated is false.
-func statedType(f dsl.EventFilter) (typ string, stated bool) {
-	typ, ok := constantType(f)
-	if ok && plainType(typ) {
-		return typ, true
-	}
-	return "*", ok || typeValue(f) == nil
-}

@@ -27,25 +27,37 @@ type listenState struct {
 const seenLimit = 256
 
 // beginListen subscribes the execution to the events of a listen task.
-func (l *listener) beginListen(n *Node) error {
+func (m *machine) beginListen(n *Node) error {
 	n.Listen = &listenState{}
-	types, err := l.listenTypes(n)
+	types, err := m.listenTypes(n)
 	if err != nil {
 		return err
 	}
-	l.d.listen(types)
+	m.d.listen(types)
 	return nil
+}
+
+// subscribed returns the event types that a task must be subscribed to, if it is listening.
+func (ev *evaluator) subscribed(n *Node) []string {
+	if n.Listen == nil || n.Listen.Stopped {
+		return nil
+	}
+	types, err := ev.listenTypes(n)
+	if err != nil {
+		return nil // it has never subscribed
+	}
+	return types
 }
 
 // listenTypes returns the event types that a task listens for; "*" alone if a filter
 // accepts any type.
-func (l *listener) listenTypes(n *Node) ([]string, error) {
+func (ev *evaluator) listenTypes(n *Node) ([]string, error) {
 	if len(n.task.Listen.To.Filters) == 0 {
 		return []string{"*"}, nil
 	}
 	var types []string
 	for _, f := range filtersOf(n.task) {
-		typ, err := l.typeOf(n, f)
+		typ, err := ev.typeOf(n, f)
 		if err != nil {
 			return nil, err
 		}
@@ -61,12 +73,12 @@ func (l *listener) listenTypes(n *Node) ([]string, error) {
 
 // typeOf returns the event type that a filter accepts, or "*" unless it is a single literal
 // type.
-func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
+func (ev *evaluator) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 	typ := typeValue(f)
 	if typ == nil {
 		return "*", nil
 	}
-	v, err := typ.Eval(l.scope(n, n.Input.V))
+	v, err := typ.Eval(ev.scope(n, n.Input.V))
 	if err != nil {
 		return "", err
 	}
@@ -103,25 +115,14 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
 func plainType(s string) bool { return plain.MatchString(s) }
 
 // unlisten ends the subscription of a task, except for types that another task needs.
-func (l *listener) unlisten(n *Node) {
-	if n.Listen.Stopped {
-		return
-	}
+func (m *machine) unlisten(n *Node) {
+	types := m.subscribed(n)
 	n.Listen.Stopped = true
-	types, err := l.listenTypes(n)
-	if err != nil {
-		return // it never subscribed
+	for _, other := range m.open {
+		needed := m.subscribed(other)
+		types = slices.DeleteFunc(types, func(t string) bool { return slices.Contains(needed, t) })
 	}
-	for _, other := range l.open {
-		if other == n || other.Listen == nil || other.Listen.Stopped {
-			continue
-		}
-		needed, err := l.listenTypes(other)
-		if err == nil {
-			types = slices.DeleteFunc(types, func(t string) bool { return slices.Contains(needed, t) })
-		}
-	}
-	l.d.unlisten(types)
+	m.d.unlisten(types)
 }
 
 // Received converts an external event to the EventReceived that Apply accepts.
@@ -311,12 +312,12 @@ func (m *machine) handled(n *Node, out any) {
 	m.enqueue(n, func() { m.work(n) })
 }
 
-func (l *listener) remember(keys map[string]Data) {
+func (m *machine) remember(keys map[string]Data) {
 	for name, value := range keys {
-		if l.Keys == nil {
-			l.Keys = map[string]Data{}
+		if m.Keys == nil {
+			m.Keys = map[string]Data{}
 		}
-		l.Keys[name] = value
+		m.Keys[name] = value
 	}
 }
 

@@ -1,23 +1,18 @@
 package decide
 
-// machine performs one transition of an execution: it begins, completes and fails tasks,
-// and runs the steps that follow.
-//
-// It consists of layers, each of which calls only those below it: the evaluator of
-// expressions, the transition that collects the decisions, the listener, the closer that
-// ends active tasks, and the machine itself.
+// machine performs one transition of an execution: it begins, completes and fails tasks, runs
+// the steps that follow, and collects the effects in a Decision.
 type machine struct {
-	closer
+	evaluator
 
+	d           *Decision
 	steps       []pendingStep
 	nextStep    int    // index of the next step to run; all steps before it have run
 	retrySuffix string // marks the next run to start as a retried one
 }
 
 func newMachine(s *State, env *Env, d *Decision) *machine {
-	m := new(machine)
-	m.State, m.env, m.d = s, env, d
-	return m
+	return &machine{evaluator: evaluator{s, env}, d: d}
 }
 
 // pendingStep is a step to run for a node, unless the node ends first.

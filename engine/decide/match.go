@@ -14,13 +14,10 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// listener subscribes tasks to events, and finds the events that they listen for.
-type listener struct{ transition }
-
 // match returns the index of the filter that accepts an event, or -1. With mode "all" it skips
 // the filters in taken, which have already accepted an event. It also returns the correlation
 // keys that the event sets.
-func (l *listener) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
+func (ev *evaluator) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
 	if len(to.Filters) == 0 && to.Mode == "any" {
 		return 0, nil, nil
 	}
@@ -28,14 +25,14 @@ func (l *listener) match(n *Node, to *dsl.Consumption, taken []int, envelope map
 		if to.Mode == "all" && slices.Contains(taken, i) {
 			continue
 		}
-		ok, err := l.matchesFilter(n, f, envelope)
+		ok, err := ev.matchesFilter(n, f, envelope)
 		if err != nil {
 			return -1, nil, err
 		}
 		if !ok {
 			continue
 		}
-		keys, ok, err := l.correlates(n, f, envelope)
+		keys, ok, err := ev.correlates(n, f, envelope)
 		if err != nil {
 			return -1, nil, err
 		}
@@ -46,15 +43,15 @@ func (l *listener) match(n *Node, to *dsl.Consumption, taken []int, envelope map
 	return -1, nil, nil
 }
 
-func (l *listener) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]any) (bool, error) {
+func (ev *evaluator) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]any) (bool, error) {
 	for _, want := range f.With {
 		got := envelope[want.Key]
 		var ok bool
 		var err error
 		if want.Key == "data" {
-			ok, err = l.matchesData(n, want.Value, got)
+			ok, err = ev.matchesData(n, want.Value, got)
 		} else {
-			ok, err = l.matchesAttribute(n, want.Value, got)
+			ok, err = ev.matchesAttribute(n, want.Value, got)
 		}
 		if err != nil || !ok {
 			return false, err
@@ -65,11 +62,11 @@ func (l *listener) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string
 
 // matchesData matches the data of an event. Literal data must be contained in it. An
 // expression is evaluated on it, and yields either a condition or the expected data.
-func (l *listener) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
+func (ev *evaluator) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
 	if literal, ok := want.Constant(); ok {
 		return contains(data, literal), nil
 	}
-	v, err := want.Eval(l.scope(n, data))
+	v, err := want.Eval(ev.scope(n, data))
 	if err != nil {
 		return false, err
 	}
@@ -81,8 +78,8 @@ func (l *listener) matchesData(n *Node, want *expr.Value, data any) (bool, error
 
 // matchesAttribute matches an attribute: it must be equal to the value, or match it as an
 // anchored regular expression.
-func (l *listener) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
-	v, err := want.Eval(l.scope(n, n.Input.V))
+func (ev *evaluator) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
+	v, err := want.Eval(ev.scope(n, n.Input.V))
 	if err != nil {
 		return false, err
 	}
@@ -119,10 +116,10 @@ func contains(whole, part any) bool {
 
 // correlates matches the correlation keys of an event with those of the execution. A key
 // without an expected value is set by the first event that has one.
-func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
+func (ev *evaluator) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
 	var keys map[string]Data
 	for _, c := range f.Correlate {
-		got, want, known, err := l.correlation(n, c, envelope)
+		got, want, known, err := ev.correlation(n, c, envelope)
 		if err != nil || got == nil {
 			return nil, false, err
 		}
@@ -141,16 +138,16 @@ func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]an
 
 // correlation returns the value of a correlation key in an event, and the one that it must have if
 // that is known.
-func (l *listener) correlation(n *Node, c dsl.Correlation, envelope map[string]any) (got any, want Data, known bool, err error) {
-	got, err = c.From.Eval(l.scope(n, any(envelope)))
+func (ev *evaluator) correlation(n *Node, c dsl.Correlation, envelope map[string]any) (got any, want Data, known bool, err error) {
+	got, err = c.From.Eval(ev.scope(n, any(envelope)))
 	if err != nil || got == nil {
 		return nil, want, false, err
 	}
 	if c.Expect == nil {
-		want, known = l.Keys[c.Key]
+		want, known = ev.Keys[c.Key]
 		return got, want, known, nil
 	}
-	want.V, err = c.Expect.Eval(l.scope(n, n.Input.V))
+	want.V, err = c.Expect.Eval(ev.scope(n, n.Input.V))
 	return got, want, true, err
 }
 
@@ -166,7 +163,7 @@ type ListenMatch struct {
 // accept an external event. The state does not change.
 func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	var out []ListenMatch
-	m := newMachine(s, env, &Decision{})
+	ev := &evaluator{s, env}
 	envelope := envelope(e)
 	for _, n := range s.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
@@ -174,9 +171,9 @@ func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 		}
 		h := ListenMatch{Task: n.task, Run: n.id}
 		to := n.task.Listen.To
-		h.Takes, h.Why = m.mismatchReasons(n, &to, n.Listen.Matched, envelope)
+		h.Takes, h.Why = ev.mismatchReasons(n, &to, n.Listen.Matched, envelope)
 		if until := to.UntilEvent; until != nil && !h.Takes {
-			takes, why := m.mismatchReasons(n, until, n.Listen.Stop, envelope)
+			takes, why := ev.mismatchReasons(n, until, n.Listen.Stop, envelope)
 			if h.Takes = takes; h.Why == "" {
 				h.Why = why
 			}
@@ -188,8 +185,8 @@ func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 
 // mismatchReasons reports whether a listen task accepts an event, and if not, why none of its
 // filters does.
-func (l *listener) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
-	i, _, err := l.match(n, to, taken, envelope)
+func (ev *evaluator) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
+	i, _, err := ev.match(n, to, taken, envelope)
 	if err != nil {
 		return false, problemOf(err).Error()
 	}
@@ -198,36 +195,36 @@ func (l *listener) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, en
 	}
 	var reasons []string
 	for i, f := range to.Filters {
-		typ, err := l.typeOf(n, f)
+		typ, err := ev.typeOf(n, f)
 		switch {
 		case err != nil || typ != "*" && typ != envelope["type"]:
 			continue
 		case to.Mode == "all" && slices.Contains(taken, i):
 			reasons = append(reasons, "it already has an event of this type")
 		default:
-			reasons = append(reasons, l.mismatch(n, f, envelope))
+			reasons = append(reasons, ev.mismatch(n, f, envelope))
 		}
 	}
 	return false, strings.Join(slices.Compact(reasons), "; ")
 }
 
 // mismatch describes the part of an event that a filter does not accept.
-func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
+func (ev *evaluator) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
 	for _, want := range f.With {
 		got := envelope[want.Key]
 		if want.Key == "data" {
-			if ok, err := l.matchesData(n, want.Value, got); err != nil || !ok {
-				return l.dataMismatch(n, want.Value, got)
+			if ok, err := ev.matchesData(n, want.Value, got); err != nil || !ok {
+				return ev.dataMismatch(n, want.Value, got)
 			}
 			continue
 		}
-		if ok, err := l.matchesAttribute(n, want.Value, got); err != nil || !ok {
-			v, _ := want.Value.Eval(l.scope(n, n.Input.V)) // matchesAttribute has reported the error, if any
+		if ok, err := ev.matchesAttribute(n, want.Value, got); err != nil || !ok {
+			v, _ := want.Value.Eval(ev.scope(n, n.Input.V)) // matchesAttribute has reported the error, if any
 			return differs(want.Key, got, v)
 		}
 	}
 	for _, c := range f.Correlate {
-		got, want, known, err := l.correlation(n, c, envelope)
+		got, want, known, err := ev.correlation(n, c, envelope)
 		switch {
 		case err != nil:
 			return problemOf(err).Error()
@@ -240,11 +237,11 @@ func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any)
 	return ""
 }
 
-func (l *listener) dataMismatch(n *Node, want *expr.Value, data any) string {
+func (ev *evaluator) dataMismatch(n *Node, want *expr.Value, data any) string {
 	if literal, ok := want.Constant(); ok {
 		return partMismatch("data", data, literal)
 	}
-	v, err := want.Eval(l.scope(n, data))
+	v, err := want.Eval(ev.scope(n, data))
 	switch v := v.(type) {
 	case nil:
 		if err != nil {
@@ -298,6 +295,37 @@ func ListensFor(t *dsl.Task) (types []string) {
 		}
 	}
 	return types
+}
+
+// ListenTypes returns the constant event types that the tasks of the document listen for,
+// sorted; "*" stands for any type. complete is false if the document computes some types.
+func (env *Env) ListenTypes() (types []string, complete bool) {
+	complete = true
+	for _, t := range env.def.Tasks() {
+		if t.Kind != dsl.Listen {
+			continue
+		}
+		if len(t.Listen.To.Filters) == 0 {
+			types = append(types, "*")
+		}
+		for _, f := range filtersOf(t) {
+			typ, stated := statedType(f)
+			types = append(types, typ)
+			complete = complete && stated
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types), complete
+}
+
+// statedType returns the same type as typeOf if it is a constant of the document. Otherwise
+// it returns "*", and stated is false.
+func statedType(f dsl.EventFilter) (typ string, stated bool) {
+	typ, ok := constantType(f)
+	if ok && plainType(typ) {
+		return typ, true
+	}
+	return "*", ok || typeValue(f) == nil
 }
 
 // filtersOf returns all filters of a listen task, those of until last.

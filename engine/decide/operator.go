@@ -10,7 +10,7 @@ import (
 // onTimerChange applies an operator's change of a timer: cancelled, moved, or set again.
 // The timer was already changed when the event was written, so the change is applied in any
 // state of the execution. An event that does not name an operator is an error.
-func (tr *transition) onTimerChange(e event.Event) (func(), error) {
+func (m *machine) onTimerChange(e event.Event) (func(), error) {
 	var change event.TimerChange
 	if err := DecodeData(e, &change); err != nil {
 		return nil, err
@@ -19,13 +19,13 @@ func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 		return nil, fmt.Errorf("event %s of type %s does not name an operator", e.ID, e.Type)
 	}
 	return func() {
-		t := tr.timer(change.Timer)
+		t := m.timer(change.Timer)
 		if t == nil {
 			return // its task has already ended
 		}
-		tr.forgetCancelled(*t)
+		m.forgetCancelled(*t)
 		if e.Type == event.TimerCancelled {
-			tr.CancelledTimers = append(tr.CancelledTimers, change)
+			m.CancelledTimers = append(m.CancelledTimers, change)
 		} else {
 			t.MovedTo = change.MovedTo
 		}
@@ -33,11 +33,11 @@ func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 }
 
 // timer returns the execution's own record of a timer, or nil.
-func (tr *transition) timer(t event.Timer) *event.Timer {
-	if tr.Timeout != nil && tr.Timeout.Same(t) {
-		return tr.Timeout
+func (m *machine) timer(t event.Timer) *event.Timer {
+	if m.Timeout != nil && m.Timeout.Same(t) {
+		return m.Timeout
 	}
-	if n := tr.open[t.TaskID]; n != nil {
+	if n := m.open[t.TaskID]; n != nil {
 		if i := slices.IndexFunc(n.Timers, t.Same); i >= 0 {
 			return &n.Timers[i]
 		}
@@ -47,26 +47,26 @@ func (tr *transition) timer(t event.Timer) *event.Timer {
 
 // onRestored records that a lost subscription or request was restored. It changes only the
 // history.
-func (tr *transition) onRestored(e event.Event) (func(), error) {
+func (m *machine) onRestored(e event.Event) (func(), error) {
 	var restored event.Restored
 	return func() {}, DecodeData(e, &restored)
 }
 
 // onSuspended keeps tasks from starting. Active ones may end.
-func (tr *transition) onSuspended() func() {
-	if tr.Paused {
+func (m *machine) onSuspended() func() {
+	if m.Paused {
 		return nil
 	}
-	return func() { tr.Paused = true }
+	return func() { m.Paused = true }
 }
 
 // deferEvent returns the function that stores an event until the execution is resumed, or nil
 // if the event is already stored.
-func (tr *transition) deferEvent(e event.Event) func() {
-	if slices.ContainsFunc(tr.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
+func (m *machine) deferEvent(e event.Event) func() {
+	if slices.ContainsFunc(m.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
 		return nil
 	}
-	return func() { tr.Deferred = append(tr.Deferred, e) }
+	return func() { m.Deferred = append(m.Deferred, e) }
 }
 
 // onResumed applies the deferred events in order. An event that no longer has an effect is

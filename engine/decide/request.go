@@ -77,24 +77,24 @@ func authenticationValues(a *dsl.Authentication) []*expr.Value {
 }
 
 // request publishes the request for a task to the executors.
-func (tr *transition) request(n *Node, e event.Event) (err error) {
-	if e.Data, err = tr.requested(n); err != nil {
+func (m *machine) request(n *Node, e event.Event) (err error) {
+	if e.Data, err = m.requested(n); err != nil {
 		return err
 	}
-	tr.d.Publish = append(tr.d.Publish, e)
+	m.d.Publish = append(m.d.Publish, e)
 	return nil
 }
 
 // requested returns the data of the published request for a task.
-func (tr *transition) requested(n *Node) ([]byte, error) {
-	tab := tr.env.tables[n.task.Ref].prepared()
-	data := tr.taskMembers(n, 256)
+func (m *machine) requested(n *Node) ([]byte, error) {
+	tab := m.env.tables[n.task.Ref].prepared()
+	data := m.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = canonical.Append(data, n.Input.V)
 	data = append(data, `,"config":`...)
 	data = append(data, tab.config...)
 	if len(tab.vars) > 0 {
-		v := &view{ev: &tr.evaluator, n: n}
+		v := &view{ev: &m.evaluator, n: n}
 		vars := make(map[string]any, len(tab.vars))
 		for _, name := range tab.vars {
 			value, err := v.value(name)
@@ -106,8 +106,8 @@ func (tr *transition) requested(n *Node) ([]byte, error) {
 		data = append(data, `,"vars":`...)
 		data = canonical.Append(data, vars)
 	}
-	if n.task.Kind == dsl.Call && tr.Nonce != "" {
-		data = canonical.AppendText(append(data, `,"nonce":`...), tr.Nonce)
+	if n.task.Kind == dsl.Call && m.Nonce != "" {
+		data = canonical.AppendText(append(data, `,"nonce":`...), m.Nonce)
 	}
 	return append(data, '}'), nil
 }

@@ -26,9 +26,9 @@ func causeChain(n *Node) []*Node {
 }
 
 // activeChain returns the active tasks, outermost first, with one branch of each fork.
-func (tr *transition) activeChain() []*Node {
+func (m *machine) activeChain() []*Node {
 	var chain []*Node
-	for n := tr.Root; len(n.Children) > 0; n = n.Children[0] {
+	for n := m.Root; len(n.Children) > 0; n = n.Children[0] {
 		chain = append(chain, n.Children[0])
 	}
 	return chain

@@ -13,7 +13,8 @@ import (
 // runtimeName is the value of $runtime.name.
 const runtimeName = "flunq"
 
-// evaluator evaluates the expressions of tasks, each in its own scope.
+// evaluator evaluates the expressions of tasks, each in its own scope. It changes nothing but
+// $context.
 type evaluator struct {
 	*State
 

@@ -214,8 +214,8 @@ func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
 	if n == nil {
 		return nil
 	}
-	m := newMachine(s, env, nil)
-	return m.scope(n, n.Input.V)
+	ev := &evaluator{s, env}
+	return ev.scope(n, n.Input.V)
 }
 
 // Expects reports whether an event can affect the execution in its current state. An event

@@ -22,9 +22,10 @@ func (s *State) Needs(env *Env) (needs Needs) {
 	if s.Timeout != nil {
 		needs.Timers = append(needs.Timers, *s.Timeout)
 	}
+	ev := &evaluator{s, env}
 	for _, n := range s.Open() {
 		needs.Timers = append(needs.Timers, n.Timers...)
-		needs.Listen = append(needs.Listen, s.listens(env, n)...)
+		needs.Listen = append(needs.Listen, ev.subscribed(n)...)
 		if n.Child != "" {
 			needs.Children = append(needs.Children, n.Child)
 		}
@@ -38,19 +39,6 @@ func (s *State) Needs(env *Env) (needs Needs) {
 	slices.Sort(needs.Listen)
 	needs.Listen = slices.Compact(needs.Listen)
 	return needs
-}
-
-// listens returns the event types that a task must be subscribed to.
-func (s *State) listens(env *Env, n *Node) []string {
-	if n.Listen == nil || n.Listen.Stopped {
-		return nil
-	}
-	m := newMachine(s, env, nil)
-	types, err := m.listenTypes(n)
-	if err != nil {
-		return nil // it has never subscribed
-	}
-	return types
 }
 
 // Requests returns requests for the tasks that await a result from an executor, as they would be
@@ -106,14 +94,14 @@ func (s *State) Stuck(env *Env, has Present) []string {
 	if s.Paused && !has.Resumed || s.Root == nil || s.Timeout != nil && has.Timer(*s.Timeout) {
 		return nil
 	}
-	l := &stuckFinder{State: s, env: env, has: has}
-	return l.inside(s.Root)
+	f := &stuckFinder{evaluator{s, env}, has}
+	return f.inside(s.Root)
 }
 
 // stuckFinder finds tasks that nothing will end.
 type stuckFinder struct {
-	*State
-	env *Env
+	evaluator
+
 	has Present
 }
 
@@ -156,7 +144,7 @@ func (f *stuckFinder) waits(n *Node) string {
 		}
 		return what + ", which is not set"
 	}
-	if missing := slices.DeleteFunc(f.listens(f.env, n), f.has.Listed); len(missing) > 0 {
+	if missing := slices.DeleteFunc(f.subscribed(n), f.has.Listed); len(missing) > 0 {
 		return "listens for " + events(missing) + ", but is not subscribed"
 	}
 	switch {

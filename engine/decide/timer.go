@@ -18,12 +18,12 @@ const (
 )
 
 // schedule sets a timer for a task, after the duration that a value yields.
-func (tr *transition) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
-	d, err := tr.duration(n, duration)
+func (m *machine) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
+	d, err := m.duration(n, duration)
 	if err != nil {
 		return err
 	}
-	tr.scheduleAt(n, kind, key, d.From(tr.Now))
+	m.scheduleAt(n, kind, key, d.From(m.Now))
 	return nil
 }
 
@@ -40,49 +40,54 @@ func (ev *evaluator) duration(n *Node, value *expr.Value) (dsl.Duration, error) 
 	return d, nil
 }
 
-func (tr *transition) scheduleAt(n *Node, kind event.TimerKind, key string, at time.Time) {
-	t := event.Timer{
-		Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution,
-		TaskID: n.id, TaskName: n.task.Name,
-		FireAt: at, DurationMS: at.Sub(tr.Now).Milliseconds(), Kind: kind, Key: key,
-	}
+func (m *machine) scheduleAt(n *Node, kind event.TimerKind, key string, at time.Time) {
+	t := m.newTimer(kind, at)
+	t.TaskID, t.TaskName, t.Key = n.id, n.task.Name, key
 	n.Timers = append(n.Timers, t)
-	tr.announce(event.TimerScheduled, t)
+	m.announce(event.TimerScheduled, t)
+}
+
+// newTimer returns a timer of the whole execution.
+func (m *machine) newTimer(kind event.TimerKind, at time.Time) event.Timer {
+	return event.Timer{
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution,
+		FireAt: at, DurationMS: at.Sub(m.Now).Milliseconds(), Kind: kind,
+	}
 }
 
 // announce records a timer event and publishes it for the timer service.
-func (tr *transition) announce(typ event.Type, t event.Timer) {
-	tr.d.Publish = append(tr.d.Publish, tr.record(typ, t.TaskID, event.Encode(&t)))
+func (m *machine) announce(typ event.Type, t event.Timer) {
+	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.Encode(&t)))
 }
 
 // cancelTimers cancels all timers of a task.
-func (tr *transition) cancelTimers(n *Node) {
+func (m *machine) cancelTimers(n *Node) {
 	for _, t := range n.Timers {
-		tr.cancelTimer(t)
+		m.cancelTimer(t)
 	}
 	n.Timers = nil
 }
 
 // cancelTimer cancels a timer, unless an operator has already done so.
-func (tr *transition) cancelTimer(t event.Timer) {
-	if len(tr.CancelledTimers) > 0 {
-		if i := slices.IndexFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) }); i >= 0 {
-			tr.CancelledTimers = slices.Delete(tr.CancelledTimers, i, i+1)
+func (m *machine) cancelTimer(t event.Timer) {
+	if len(m.CancelledTimers) > 0 {
+		if i := slices.IndexFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) }); i >= 0 {
+			m.CancelledTimers = slices.Delete(m.CancelledTimers, i, i+1)
 			return
 		}
 	}
 	t.MovedTo = time.Time{} // it is identified by its original time
-	tr.d.Cancel = append(tr.d.Cancel, t)
-	tr.announce(event.TimerCancelled, t)
+	m.d.Cancel = append(m.d.Cancel, t)
+	m.announce(event.TimerCancelled, t)
 }
 
 // cancelKind cancels the timer of a task with this kind and key, if it exists.
-func (tr *transition) cancelKind(n *Node, kind event.TimerKind, key string) {
+func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
 	n.Timers = slices.DeleteFunc(n.Timers, func(t event.Timer) bool {
 		if t.Kind != kind || t.Key != key {
 			return false
 		}
-		tr.cancelTimer(t)
+		m.cancelTimer(t)
 		return true
 	})
 }
@@ -119,8 +124,8 @@ func (m *machine) onFired(e event.Event) (func(), error) {
 
 // forgetCancelled removes a timer from the list of timers cancelled by operators: it was set
 // again or has fired.
-func (tr *transition) forgetCancelled(t event.Timer) {
-	tr.CancelledTimers = slices.DeleteFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) })
+func (m *machine) forgetCancelled(t event.Timer) {
+	m.CancelledTimers = slices.DeleteFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) })
 }
 
 // elapse does what a fired timer was set for.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
@@ -29,17 +30,17 @@ func (m *machine) beginTry(n *Node) error {
 }
 
 // limitTry schedules the timeout of all attempts together.
-func (tr *transition) limitTry(n *Node) error {
+func (m *machine) limitTry(n *Node) error {
 	if r := n.task.Try.Catch.Retry; r != nil && r.Duration != nil {
-		return tr.schedule(n, event.TimeoutTimer, overallKey, r.Duration)
+		return m.schedule(n, event.TimeoutTimer, overallKey, r.Duration)
 	}
 	return nil
 }
 
 // limitAttempt schedules the timeout of one attempt.
-func (tr *transition) limitAttempt(n *Node) error {
+func (m *machine) limitAttempt(n *Node) error {
 	if r := n.task.Try.Catch.Retry; r != nil && r.AttemptDuration != nil {
-		return tr.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration)
+		return m.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration)
 	}
 	return nil
 }
@@ -162,6 +163,20 @@ func matchesProblem(p *event.Problem, name string, want any) bool {
 	}
 }
 
+// number converts an integer to an int64; ok is false for any other value.
+func number(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int:
+		return int64(v), true
+	case float64:
+		return int64(v), v == float64(int64(v))
+	case *big.Int:
+		return v.Int64(), v.IsInt64()
+	default:
+		return 0, false
+	}
+}
+
 // problemValue returns a problem in the form that expressions see.
 func problemValue(p *event.Problem) map[string]any {
 	out := map[string]any{"type": p.Type, "status": p.Status}
@@ -216,14 +231,14 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried b
 
 // retryAt returns when the next attempt starts: after the delay, multiplied according to the
 // backoff, plus jitter.
-func (tr *transition) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
-	at := tr.Now
+func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
+	at := m.Now
 	if r.Delay != nil {
-		d, err := tr.duration(n, r.Delay)
+		d, err := m.duration(n, r.Delay)
 		if err != nil {
 			return at, err
 		}
-		at = grow(tr.Now, d, factor(r.Backoff, n.Try.Retries+1))
+		at = grow(m.Now, d, factor(r.Backoff, n.Try.Retries+1))
 	}
 	if r.JitterTo == nil {
 		return at, nil
@@ -233,13 +248,13 @@ func (tr *transition) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 		if value == nil {
 			continue
 		}
-		d, err := tr.duration(n, value)
+		d, err := m.duration(n, value)
 		if err != nil {
 			return at, err
 		}
-		limits[i] = d.From(tr.Now).Sub(tr.Now)
+		limits[i] = d.From(m.Now).Sub(m.Now)
 	}
-	seed := fmt.Sprintf("%s %s %d", tr.Execution, n.id, n.Try.Retries)
+	seed := fmt.Sprintf("%s %s %d", m.Execution, n.id, n.Try.Retries)
 	return at.Add(jitter(seed, limits[0], limits[1])), nil
 }
 

@@ -109,18 +109,14 @@ func (m *machine) start() {
 }
 
 // scheduleTimeout schedules the timeout of the whole execution.
-func (tr *transition) scheduleTimeout(value *expr.Value) error {
-	d, err := tr.duration(tr.Root, value)
+func (m *machine) scheduleTimeout(value *expr.Value) error {
+	d, err := m.duration(m.Root, value)
 	if err != nil {
 		return err
 	}
-	at := d.From(tr.Now)
-	t := event.Timer{
-		Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution,
-		FireAt: at, DurationMS: at.Sub(tr.Now).Milliseconds(), Kind: event.TimeoutTimer,
-	}
-	tr.Timeout = &t
-	tr.announce(event.TimerScheduled, t)
+	t := m.newTimer(event.TimeoutTimer, d.From(m.Now))
+	m.Timeout = &t
+	m.announce(event.TimerScheduled, t)
 	return nil
 }
 
@@ -147,28 +143,28 @@ func (m *machine) completeWorkflow(out any) {
 }
 
 // publishEnd publishes the end of the execution, and reports it to the parent waiting for it.
-func (tr *transition) publishEnd(typ event.Type, ended event.Ended) {
-	tr.d.Publish = append(tr.d.Publish, tr.record(typ, "", event.Encode(ended)))
-	if tr.Parent == "" || tr.ParentTask == "" {
+func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
+	m.d.Publish = append(m.d.Publish, m.record(typ, "", event.Encode(ended)))
+	if m.Parent == "" || m.ParentTask == "" {
 		return
 	}
-	ref := event.ParseRun(tr.ParentTask).Ref
+	ref := event.ParseRun(m.ParentTask).Ref
 	c := event.Completed{
-		TaskID: tr.ParentTask, TaskName: ref[strings.LastIndexByte(ref, '/')+1:], TaskType: string(dsl.Run),
+		TaskID: m.ParentTask, TaskName: ref[strings.LastIndexByte(ref, '/')+1:], TaskType: string(dsl.Run),
 		Success: typ == event.WorkflowCompleted, Output: ended.Output, Error: ended.Error,
-		DurationMS: tr.elapsed(tr.StartedAt),
+		DurationMS: m.elapsed(m.StartedAt),
 	}
 	if typ == event.WorkflowCancelled {
-		c.Error = event.NewProblem(event.Runtime, "execution "+tr.Execution+" was cancelled")
+		c.Error = event.NewProblem(event.Runtime, "execution "+m.Execution+" was cancelled")
 	}
 	if c.Error != nil {
 		child := *c.Error
 		child.Instance = "" // it points into the child's document; the parent's instance is its run task
 		c.Error = &child
 	}
-	tr.d.Publish = append(tr.d.Publish, event.Event{
-		ID: tr.Execution + "/parent", Source: Source, Type: event.TaskCompleted, Time: tr.Now,
-		Tenant: tr.Tenant, Execution: tr.Parent, Task: tr.ParentTask, Data: event.Encode(c),
+	m.d.Publish = append(m.d.Publish, event.Event{
+		ID: m.Execution + "/parent", Source: Source, Type: event.TaskCompleted, Time: m.Now,
+		Tenant: m.Tenant, Execution: m.Parent, Task: m.ParentTask, Data: event.Encode(c),
 	})
 }
 
@@ -294,8 +290,8 @@ func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 }
 
 // cancelChild cancels the child execution that a task waits for.
-func (tr *transition) cancelChild(n *Node) {
-	tr.d.Publish = append(tr.d.Publish, tr.CancelChild(n.Child, "task "+n.id+" of "+tr.Execution+" ended"))
+func (m *machine) cancelChild(n *Node) {
+	m.d.Publish = append(m.d.Publish, m.CancelChild(n.Child, "task "+n.id+" of "+m.Execution+" ended"))
 	n.Child = ""
 }
 
