@@ -78,6 +78,7 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 	open, next, err := s.store.Executions(ctx, tenant, store.ExecutionQuery{
 		Statuses: []string{string(decide.Running), string(decide.Waiting), string(decide.Suspended)},
 		Limit:    sweptAtOnce, After: s.after,
+		Damaged: func(id string, damage error) { s.report(tenant, store.Execution{Tenant: tenant, ID: id}, damage) },
 	})
 	s.after = next
 	if err != nil {

@@ -62,13 +62,18 @@ func TestSweep(t *testing.T) {
 		})
 		stop()
 		rdb.Del(ctx, "flunq:timers:all", "tenant:default:listen:com.paid")
+		rdb.ZAdd(ctx, "tenant:default:executions:open", redis.Z{Score: 1, Member: "damaged"})
+		rdb.Set(ctx, "tenant:default:execution:damaged", "not a hash", 0)
 
-		var mended atomic.Int32
+		var mended, stuck atomic.Int32
 		e := sweeping(t, rdb, "two", func(o *engine.Options) {
 			o.Sweep = 50 * time.Millisecond
 			o.Activity = func(a delivery.Activity) {
 				if a.What == delivery.Restored {
 					mended.Add(int32(a.Count))
+				}
+				if a.What == delivery.Stuck && a.Message.Event.Execution == "damaged" {
+					stuck.Add(1)
 				}
 			}
 		})
@@ -81,6 +86,7 @@ func TestSweep(t *testing.T) {
 		until(t, "the timer is set again", func() bool { return len(armed(t, e, "waits")) == 1 })
 		const lost = 5 // two timers, two listeners and a request
 		until(t, "all that was lost is reported", func() bool { return mended.Load() >= lost })
+		until(t, "the damaged execution is reported", func() bool { return stuck.Load() == 1 })
 		if calls.Load() != 1 || mended.Load() != lost || len(armed(t, e, "cancelled")) != 0 {
 			t.Errorf("%d calls, %d things mended, %d timers of the cancelled one; want 1, %d and 0",
 				calls.Load(), mended.Load(), len(armed(t, e, "cancelled")), lost)

@@ -31,7 +31,7 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	if starts, wrong := timers.New(r.Store).Starts(ctx, r.Tenant, id); wrong == nil && len(starts) > 0 {
 		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, starts[0].Moment().Format(time.RFC3339Nano), starts[0].ID)
 	}
-	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest})
+	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest, Damaged: func(string, error) {}})
 	if wrong != nil {
 		return x, wrong
 	}
@@ -159,7 +159,7 @@ func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, er
 // only executions with one of them.
 func CompleteExecutions(t *Target, statuses ...string) cobra.CompletionFunc {
 	return Complete(t, func(ctx context.Context, r *Remote) (ids []string, err error) {
-		query := store.ExecutionQuery{Limit: fewNewest, Statuses: statuses}
+		query := store.ExecutionQuery{Limit: fewNewest, Statuses: statuses, Damaged: func(string, error) {}}
 		found, _, err := r.Store.Executions(ctx, r.Tenant, query)
 		for _, x := range found {
 			ids = append(ids, Printable(fmt.Sprintf("%s\t%s, %s", x.ID, x.Workflow, x.Status)))

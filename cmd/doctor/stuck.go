@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -26,9 +27,19 @@ func (d *doctor) stuck(ctx context.Context) {
 
 func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err error) {
 	query := store.ExecutionQuery{Statuses: []string{string(decide.Running), string(decide.Waiting)}, Limit: maxOpen, Back: true}
+	var unreadable []string
+	var why error
+	query.Damaged = func(id string, damage error) { unreadable, why = append(unreadable, id), cmp.Or(why, damage) }
 	open, next, err := d.remote.Store.Executions(ctx, tenant, query)
 	if err != nil {
 		return 0, err
+	}
+	if len(unreadable) > 0 {
+		d.add(finding{
+			Check: "stuck", State: isBad, Tenant: tenant, Examples: unreadable,
+			Text:   fmt.Sprintf("%s cannot be read, and cannot continue: %v", history.Count(len(unreadable), "execution"), why),
+			Remedy: "restore the execution from a backup",
+		})
 	}
 	outlooks, err := d.remote.Examiner.Examine(ctx, tenant, open)
 	if err != nil {

@@ -5,6 +5,8 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -70,8 +72,8 @@ func (l *executionListing) check() error {
 	return l.selection.check()
 }
 
-// run lists what can be read, even if a master of a cluster does not answer, and returns an error that
-// says what is missing.
+// run lists what can be read, even if a master of a cluster does not answer or an execution is damaged,
+// and returns an error that says what is missing.
 func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
 	now, err := r.Now(ctx, l.allTenants)
 	if err != nil {
@@ -89,9 +91,13 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) e
 	if l.watch {
 		return (&watchedListing{executionListing: l, remote: r, query: query}).run(ctx)
 	}
-	found, next, err := l.read(ctx, r, tenants, query)
+	damaged := map[string]error{}
+	found, next, err := l.read(ctx, r, tenants, query, damaged)
 	if err != nil {
 		return cli.BadID(err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(damaged)) {
+		missing = errors.Join(missing, damaged[id])
 	}
 	if len(found) == 0 && missing != nil {
 		return missing
@@ -119,13 +125,16 @@ func (l *executionListing) tenants(ctx context.Context, r *cli.Remote) ([]string
 	return store.Reachable(ctx, r.Store, "executions")
 }
 
-// read reads one page of executions of one tenant or of all.
-func (l *executionListing) read(ctx context.Context, r *cli.Remote, tenants []string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
-	if !l.allTenants {
-		return l.selection.page(ctx, r, r.Tenant, q)
-	}
+// read reads one page of the executions of tenants. It adds to damaged an error for each execution that
+// cannot be read.
+func (l *executionListing) read(
+	ctx context.Context, r *cli.Remote, tenants []string, q store.ExecutionQuery, damaged map[string]error,
+) (found []store.Execution, next string, err error) {
 	more := false
 	for _, tenant := range tenants {
+		q.Damaged = func(id string, damage error) {
+			damaged[tenant+" "+id] = fmt.Errorf("tenant %s: %w", tenant, damage)
+		}
 		some, next, err := l.selection.page(ctx, r, tenant, q)
 		if err != nil {
 			return nil, "", err

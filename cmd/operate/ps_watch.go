@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type watchedListing struct {
 
 	seen  map[string]string // what was printed of each execution that is listed, by tenant and id
 	shown string            // the table that is on the screen
+
+	damaged map[string]error // executions that cannot be read and have been reported
 }
 
 // watchInterval is how often ps --watch reads the list.
@@ -47,10 +50,12 @@ func (w *watchedListing) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, _, err := w.read(ctx, w.remote, tenants, w.query)
+	damaged := map[string]error{}
+	found, _, err := w.read(ctx, w.remote, tenants, w.query, damaged)
 	if err != nil {
 		return cli.BadID(err)
 	}
+	w.reportDamage(damaged)
 	shown, err := rows(ctx, w.remote, found, now)
 	if err != nil {
 		return err
@@ -59,6 +64,16 @@ func (w *watchedListing) once(ctx context.Context) error {
 		return w.redraw(shown)
 	}
 	return w.changes(ctx, shown, now)
+}
+
+// reportDamage prints to stderr why executions cannot be read, once for each.
+func (w *watchedListing) reportDamage(damaged map[string]error) {
+	for _, id := range slices.Sorted(maps.Keys(damaged)) {
+		if w.damaged[id] == nil {
+			w.sh.Report(damaged[id])
+		}
+	}
+	w.damaged = damaged
 }
 
 // redraw clears the screen and prints the list.

@@ -47,6 +47,10 @@ type ExecutionQuery struct {
 	PassID     func(id string) bool
 	Pass       func(Execution) bool
 	MaxScanned int // maximum number of executions that one page examines; 0 is the default
+
+	// Damaged, if set, receives an error for each execution whose hash cannot be read, and the page
+	// lists the others. Without it, such an execution is an error of the page.
+	Damaged func(id string, damage error)
 }
 
 // passes reports whether the query selects an execution.
@@ -100,7 +104,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 		if q.PassID != nil {
 			entries = slices.DeleteFunc(entries, func(e indexed) bool { return !q.PassID(e.id) })
 		}
-		executions, err := s.Outlines(ctx, tenant, ids(entries)...)
+		executions, err := s.outlines(ctx, tenant, ids(entries), q.Damaged)
 		if err != nil || p.fill(entries, executions) {
 			return p.ordered(), p.last, err
 		}
@@ -126,7 +130,7 @@ func (p *page) ordered() []Execution {
 // fill adds the selected executions, and reports whether there are more than fit.
 func (p *page) fill(entries []indexed, executions []Execution) (full bool) {
 	for i, x := range executions {
-		// An execution without a status was deleted.
+		// An execution without a status was deleted, or is damaged.
 		if x.Status == "" || !p.query.passes(x) {
 			continue
 		}
@@ -145,6 +149,12 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
+	return s.outlines(ctx, tenant, ids, nil)
+}
+
+// outlines reads executions as Outlines does. If damaged is set, it receives the errors of damaged
+// executions, of which the result has only the ids.
+func (s *Store) outlines(ctx context.Context, tenant string, ids []string, damaged func(string, error)) ([]Execution, error) {
 	names := []string{"status", "workflow", "definition", "version", "parent", "parent_task", "created", "ended", "labels"}
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
@@ -152,7 +162,7 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), names...)
 	}
 	if len(ids) > 0 {
-		if _, err := pipe.Exec(ctx); err != nil {
+		if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 			return nil, Failed("read executions", err)
 		}
 	}
@@ -163,8 +173,17 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 			fields[name] = values.Text(n)
 		}
 		var err error
-		if out[i], err = s.executionOf(tenant, id, fields); err != nil {
+		if err = replies[i].Err(); err == nil {
+			out[i], err = s.executionOf(tenant, id, fields)
+		} else {
+			err = Failed("read execution "+id, err)
+		}
+		switch {
+		case err != nil && damaged == nil:
 			return nil, err
+		case err != nil:
+			out[i] = Execution{Tenant: tenant, ID: id}
+			damaged(id, err)
 		}
 	}
 	return out, nil
