@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -39,9 +40,23 @@ func (m *model) act(a Action) tea.Cmd {
 		m.notify("nothing is selected", true)
 		return nil
 	}
-	c := newConfirmation(a)
+	c := &confirmation{action: a, source: m.source}
 	m.dialog = c
-	return c.plan(m.source)
+	return c.plan()
+}
+
+// planned shows the plan of an action. After a wrong answer it asks for the action's input again.
+func (m *model) planned(r planMade) {
+	r.of.take(r)
+	if r.err == nil || m.dialog != dialog(r.of) || errors.Is(r.err, ErrLost) {
+		return
+	}
+	if !can(m.source, r.of.action.Verb) {
+		m.dialog = nil
+		m.notify(r.err.Error(), true)
+	} else if p, ok := askAgain(r.of); ok {
+		m.dialog = p
+	}
 }
 
 // missing returns the question that must be answered before an action can be planned.
@@ -97,10 +112,10 @@ func sentence(a Action) string {
 
 // perform carries out an action.
 func perform(source Source, a Action) tea.Cmd {
-	return give(asking{actionTimeout, func(ctx context.Context) tea.Msg {
+	return askWithin(actionTimeout, func(ctx context.Context) tea.Msg {
 		said, err := source.Do(ctx, a)
 		return actionDone{a, said, err}
-	}})
+	})
 }
 
 // done reports the result of an action, and reloads everything.

@@ -200,7 +200,6 @@ func newCommandLine(m *model) *commandLine {
 
 func (*commandLine) typing() bool { return true }
 func (*commandLine) wheel(int)    {}
-func (*commandLine) take(tea.Msg) {}
 
 func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 	switch k {

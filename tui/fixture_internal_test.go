@@ -221,8 +221,8 @@ func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
 		case nil:
 		case tea.BatchMsg:
 			todo = append(todo, msg...)
-		case asking:
-			todo = append(todo, msg.answer)
+		case sourceCall:
+			todo = append(todo, tea.Cmd(msg))
 		case answer:
 			todo = append(todo, s.take(msg))
 		default:

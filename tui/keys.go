@@ -229,7 +229,6 @@ func (p *helpPage) add(title string, hints []hint) {
 	}
 }
 
-func (*helpPage) take(tea.Msg)      {}
 func (p *helpPage) wheel(lines int) { p.scroll.Move(lines) }
 
 func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll.Key(k) }

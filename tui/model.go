@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -119,8 +118,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.press(msg)
 	case tea.MouseMsg:
 		return m.mouse(tea.MouseEvent(msg))
-	case asking:
-		return msg.answer
+	case sourceCall:
+		return tea.Cmd(msg)
 	case gotBackground:
 		if msg.light {
 			m.look.Theme = themeOf(Light)
@@ -162,8 +161,8 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 		return tea.Batch(cmds...)
 	case nil:
 		return nil
-	case asking:
-		return msg.answer
+	case sourceCall:
+		return tea.Cmd(msg)
 	case want:
 		return msg.carryOut(m)
 	default:
@@ -182,25 +181,13 @@ func (m *model) answered(msg tea.Msg) tea.Cmd {
 		msg.at = m.options.Now()
 		return tea.Batch(append(cmds, m.setOverview(msg), m.send(msg))...)
 	case timeHasMoved:
-		cmds = append(cmds, m.hasMoved(msg))
-		return tea.Batch(cmds...)
+		return tea.Batch(append(cmds, m.hasMoved(msg))...)
 	case actionDone:
 		cmds = append(cmds, m.done(msg))
 	case lookedUp:
 		cmds = append(cmds, m.found(msg))
-	}
-	if m.dialog != nil {
-		m.dialog.take(msg)
-	}
-	if r, ok := msg.(planMade); ok && r.err != nil && m.dialog == dialog(r.of) && !errors.Is(r.err, ErrLost) {
-		p, ok := askOnce(r.of)
-		switch {
-		case !can(m.source, r.of.action.Verb):
-			m.dialog = nil
-			m.notify(r.err.Error(), true)
-		case ok:
-			m.dialog = p
-		}
+	case planMade:
+		m.planned(msg)
 	}
 	return tea.Batch(append(cmds, m.send(msg))...)
 }
@@ -338,10 +325,10 @@ func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
 		return nil, "want the id of an execution"
 	}
 	source := m.source
-	return give(asking{patience, func(ctx context.Context) tea.Msg {
+	return ask(func(ctx context.Context) tea.Msg {
 		_, err := source.Execution(ctx, id)
 		return lookedUp{id, err}
-	}}), ""
+	}), ""
 }
 
 // found opens an execution that was looked up, or reports why it cannot.
@@ -449,22 +436,21 @@ func give(msg tea.Msg) tea.Cmd { return func() tea.Msg { return msg } }
 // patience is the time limit for an answer of the source.
 const patience = 10 * time.Second
 
-// asking is a request to the source, which the model runs outside its loop.
-type asking struct {
-	limit    time.Duration
-	question func(ctx context.Context) tea.Msg
-}
-
-// answer runs the request and returns its answer.
-func (a asking) answer() tea.Msg {
-	ctx, done := context.WithTimeout(context.Background(), a.limit) //nolint:forbidigo // a command ends by its deadline
-	defer done()
-	return a.question(ctx)
-}
+// sourceCall is a command as a message: it sends a request to the source, which takes time.
+type sourceCall tea.Cmd
 
 // ask returns a command that sends a request to the source, with a time limit. The command
 // does not wait. The model runs the commands of screens within its loop, so that what they
-// ask of it is done before the next key.
+// want is done before the next key, but a sourceCall outside of it.
 func ask(question func(ctx context.Context) tea.Msg) tea.Cmd {
-	return give(asking{patience, question})
+	return askWithin(patience, question)
+}
+
+// askWithin is ask with another time limit.
+func askWithin(limit time.Duration, question func(ctx context.Context) tea.Msg) tea.Cmd {
+	return give(sourceCall(func() tea.Msg {
+		ctx, done := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a command ends by its deadline
+		defer done()
+		return question(ctx)
+	}))
 }

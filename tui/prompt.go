@@ -13,7 +13,6 @@ type dialog interface {
 	draw(a canvas.Area, l canvas.Look)
 	// key handles a key; the dialog closes when open is false.
 	key(k string) (cmd tea.Cmd, open bool)
-	take(msg tea.Msg)
 	wheel(lines int)
 }
 
@@ -44,8 +43,8 @@ type prompt struct {
 	wrong string
 }
 
-// askOnce asks for an action's input again after a wrong answer, and suggests that answer.
-func askOnce(c *confirmation) (*prompt, bool) {
+// askAgain asks for an action's input again after a wrong answer, and suggests that answer.
+func askAgain(c *confirmation) (*prompt, bool) {
 	typed := c.action
 	typed.Text = ""
 	q, ok := missing(typed)
@@ -69,7 +68,6 @@ func newPrompt(q question) *prompt {
 
 func (*prompt) typing() bool { return true }
 func (*prompt) wheel(int)    {}
-func (*prompt) take(tea.Msg) {}
 
 func (p *prompt) key(k string) (cmd tea.Cmd, open bool) {
 	switch k {
@@ -128,22 +126,15 @@ type planMade struct {
 
 func (p planMade) failed() error { return p.err }
 
-func newConfirmation(a Action) *confirmation { return &confirmation{action: a} }
-
 // plan asks the source what the action will do.
-func (c *confirmation) plan(source Source) tea.Cmd {
-	c.source = source
+func (c *confirmation) plan() tea.Cmd {
 	return ask(func(ctx context.Context) tea.Msg {
-		p, err := source.Plan(ctx, c.action)
+		p, err := c.source.Plan(ctx, c.action)
 		return planMade{c, p, err}
 	})
 }
 
-func (c *confirmation) take(msg tea.Msg) {
-	r, ok := msg.(planMade)
-	if !ok || r.of != c {
-		return
-	}
+func (c *confirmation) take(r planMade) {
 	c.made, c.planned = true, r.plan
 	if r.err != nil {
 		c.wrong = r.err.Error()
@@ -237,7 +228,6 @@ type message struct {
 	scroll      canvas.Scroll
 }
 
-func (*message) take(tea.Msg)      {}
 func (r *message) wheel(lines int) { r.scroll.Move(lines) }
 
 func (r *message) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.Key(k) }

@@ -17,11 +17,28 @@ const (
 	pauseFactor = 20
 )
 
-// table is a window over one of the lists: it holds the rows around the cursor, and the
-// positions from which to read more.
+// table is one of the lists. It holds a window of the rows around the cursor.
 type table struct {
 	kind Table
 
+	typed  string // the filter as typed
+	filter Filter // typed, parsed
+	sort   int    // number of the column to sort by; 0 keeps the order of the source
+	back   bool   // in the other direction than usual
+
+	canvas.List // the cursor, among the rows of the window
+	window
+
+	reading *request // the request whose answer is awaited; nil if there is none
+	readAt  time.Time
+	marked  map[string]bool
+
+	space  int   // width that it was last drawn with
+	widths []int // of the columns
+}
+
+// window is a part of a list, and the positions from which to read more.
+type window struct {
 	rows     []Row
 	first    string // position before the first row; "" at the beginning of the list
 	previous string // position from which to read backwards
@@ -30,32 +47,16 @@ type table struct {
 	after    int    // estimated number of rows after the window
 	ended    bool   // the window was reached from the end: after counts, not past
 
-	typed   string // the filter as typed
-	filter  Filter // typed, parsed
-	scanned int
-	sort    int // number of the column to sort by; 0 keeps the order of the source
-	back    bool
+	scanned int           // rows examined for it
+	cost    time.Duration // time that reading it took
+	loaded  bool
+	problem string // why it could not be read
 
-	canvas.List
+	moved bool // the user has moved the cursor
+	toEnd bool // the cursor goes to the end when that is read
 
-	space  int  // width that it was last drawn with
-	moved  bool // the user has moved the cursor
-	toEnd  bool
-	marked map[string]bool
-	widths []int
-
-	// A new read replaces the window when it is complete, which takes many pages if a
-	// filter is set.
-	pending []Row
-	seen    int    // rows examined for it
-	goOn    string // position from which it continues; "" if none is in progress
-	used    time.Duration
-	cost    time.Duration // time that reading the window took
-
-	loaded, asked bool
-	turn          int // number of the last request: answers to older ones are ignored
-	readAt        time.Time
-	problem       string
+	// A reread replaces the window when it is complete, which takes many pages if a filter is set.
+	reread *window // nil if none is in progress; it continues from next
 }
 
 func newTable(kind Table) *table {
@@ -150,24 +151,18 @@ func (t *table) End() {
 	t.Cursor = len(t.rows) - 1
 	t.Fit(len(t.rows))
 	if t.toEnd && t.sort == 0 {
-		t.asked = false
-		t.turn++
+		t.reading = nil
 	}
 }
 
 // stay stops a move to the end.
 func (t *table) stay() {
-	t.toEnd, t.asked = false, false
-	t.turn++
+	t.toEnd, t.reading = false, nil
 }
 
 // restart discards all rows and begins at the beginning.
 func (t *table) restart() {
-	t.rows, t.first, t.previous, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
-	t.goOn, t.cost = "", 0
-	t.toEnd, t.loaded, t.asked, t.scanned, t.problem = false, false, false, 0, ""
-	t.moved, t.Cursor, t.Offset = false, 0, 0
-	t.turn++
+	t.window, t.reading, t.Cursor, t.Offset = window{}, nil, 0, 0
 }
 
 // narrow sets the filter.
@@ -202,45 +197,31 @@ func (t *table) orderNext(step int) {
 // request is what a table asks its source for.
 type request struct {
 	query Query
-	turn  int
 	fresh bool // the answer replaces the window
 	took  time.Duration
 }
 
-// ask returns a request for rows after a position.
-func (t *table) ask(after string, limit int, fresh bool) *request {
-	t.turn++
-	t.asked = true
-	return &request{query: Query{Table: t.kind, Filter: t.filter, After: after, Limit: limit}, turn: t.turn, fresh: fresh}
+// ask returns a request for a query. Answers to earlier requests are ignored from now on.
+func (t *table) ask(q Query, fresh bool) *request {
+	q.Table, q.Filter = t.kind, t.filter
+	t.reading = &request{query: q, fresh: fresh}
+	return t.reading
 }
 
-// refresh reads the window again.
+// refresh begins to read the window again.
 func (t *table) refresh() *request {
-	t.pending, t.seen, t.goOn, t.used = nil, 0, "", 0
-	return t.ask(t.first, t.size(), true)
+	t.reread = &window{next: t.first}
+	return t.rereadNext()
 }
 
-// size returns how many rows to read again.
-func (t *table) size() int {
+// rereadNext returns a request for what a reread lacks.
+func (t *table) rereadNext() *request {
 	most := maxRows
 	if t.sort != 0 {
 		most = maxSorted
 	}
-	return max(chunk, min(most, len(t.rows)))
-}
-
-// last returns a request for the end of the list.
-func (t *table) last() *request {
-	r := t.ask("", maxRows/2, true)
-	r.query.Back = true
-	return r
-}
-
-// before returns a request for the rows before the window.
-func (t *table) before() *request {
-	r := t.ask(t.previous, chunk, false)
-	r.query.Back = true
-	return r
+	size := max(chunk, min(most, len(t.rows)))
+	return t.ask(Query{After: t.reread.next, Limit: max(1, size-len(t.reread.rows))}, true)
 }
 
 // stale reports whether the window should be read again.
@@ -249,28 +230,26 @@ func (t *table) stale(now time.Time) bool {
 	if t.sort != 0 || len(t.rows) > 2*chunk {
 		every = 5 * time.Second
 	}
-	return t.loaded && !t.asked && now.Sub(t.readAt) >= max(every, pauseFactor*t.cost)
+	return t.loaded && now.Sub(t.readAt) >= max(every, pauseFactor*t.cost)
 }
 
 // want returns a request for the rows that the window lacks; nil if it lacks none.
 func (t *table) want() *request {
 	switch {
-	case t.asked:
-		return nil
 	case t.sort == 0 && t.toEnd:
-		return t.last()
+		return t.ask(Query{Limit: maxRows / 2, Back: true}, true)
 	case !t.loaded:
 		return t.refresh()
-	case t.goOn != "":
-		return t.ask(t.goOn, max(1, t.size()-len(t.pending)), true)
+	case t.reread != nil:
+		return t.rereadNext()
 	case t.sort != 0 && t.next != "" && len(t.rows) < maxSorted:
-		return t.ask(t.next, 5*chunk, false)
+		return t.ask(Query{After: t.next, Limit: 5 * chunk}, false)
 	case t.sort != 0:
 		return nil
 	case t.next != "" && t.Cursor+2*t.Height >= len(t.rows):
-		return t.ask(t.next, chunk, false)
+		return t.ask(Query{After: t.next, Limit: chunk}, false)
 	case t.first != "" && t.Cursor < t.Height:
-		return t.before()
+		return t.ask(Query{After: t.previous, Limit: chunk, Back: true}, false)
 	default:
 		return nil
 	}
@@ -278,41 +257,43 @@ func (t *table) want() *request {
 
 // take takes an answer, unless a newer request has been made.
 func (t *table) take(r *request, p Page, at time.Time) {
-	if r.turn != t.turn {
+	if r != t.reading {
 		return
 	}
 	known := t.loaded
-	t.asked, t.loaded, t.problem, t.readAt = false, true, "", at
+	t.reading, t.loaded, t.problem, t.readAt = nil, true, "", at
 	switch {
 	case r.query.Back && r.fresh:
-		t.rows, t.scanned, t.next, t.goOn = t.above(p), p.Scanned, "", ""
+		t.rows, t.scanned, t.next, t.reread = t.above(p), p.Scanned, "", nil
 		t.past, t.after, t.ended, t.cost = 0, 0, t.first != "", r.took
 	case r.query.Back:
 		t.prepend(p)
 		t.cost += r.took
 	case r.fresh:
-		t.pending, t.goOn = append(t.pending, p.Rows...), ""
-		t.seen, t.used = t.seen+p.Scanned, t.used+r.took
+		t.reread.add(p, r.took)
 		if p.Next != "" && len(p.Rows) < r.query.Limit && known {
-			t.goOn = p.Next
 			return
 		}
-		rows := t.pending
-		t.scanned, t.cost, t.next, t.pending = t.seen, t.used, p.Next, nil
-		t.put(rows)
+		read := t.reread
+		t.scanned, t.cost, t.next, t.reread = read.scanned, read.cost, read.next, nil
+		t.put(read.rows)
 	default:
-		t.rows, t.next = append(t.rows, p.Rows...), p.Next
+		t.add(p, r.took)
 		t.after = max(0, t.after-len(p.Rows))
-		t.scanned += p.Scanned
-		t.cost += r.took
+		t.arrange()
 	}
-	t.arrange()
 	t.slide()
 	if t.toEnd {
 		t.Cursor = len(t.rows) - 1
 		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < maxSorted
 	}
 	t.Fit(len(t.rows))
+}
+
+// add adds the page that follows.
+func (w *window) add(p Page, took time.Duration) {
+	w.rows, w.next = append(w.rows, p.Rows...), p.Next
+	w.scanned, w.cost = w.scanned+p.Scanned, w.cost+took
 }
 
 // put replaces the rows. The cursor stays on its row, and that row at its place on the
@@ -323,11 +304,11 @@ func (t *table) put(rows []Row) {
 	if t.first != "" && len(t.rows) > 0 {
 		t.previous = t.rows[0].Cursor
 	}
+	t.arrange()
 	if !t.moved {
 		t.Cursor, t.Offset = 0, 0
 		return
 	}
-	t.arrange()
 	if at := slices.IndexFunc(t.rows, func(r Row) bool { return r.ID == kept }); at >= 0 {
 		t.Cursor, t.Offset = at, at-line
 	}
@@ -370,7 +351,7 @@ func (t *table) slide() {
 
 // fail records that a request failed.
 func (t *table) fail(r *request, why string) {
-	if r.turn == t.turn {
-		t.asked, t.toEnd, t.problem = false, false, why
+	if r == t.reading {
+		t.reading, t.toEnd, t.problem = nil, false, why
 	}
 }

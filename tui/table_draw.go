@@ -232,7 +232,7 @@ func (t *table) position(total int64) string {
 }
 
 func (t *table) going() string {
-	if t.asked && (t.next != "" || t.first != "") {
+	if t.reading != nil && (t.next != "" || t.first != "") {
 		return ", going on"
 	}
 	return ""

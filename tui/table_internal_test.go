@@ -100,6 +100,12 @@ func TestReadTwice(t *testing.T) {
 	// A partial answer replaces nothing.
 	table.take(table.refresh(), Page{Next: "500", Scanned: 500}, when)
 	p.has("1 of 10")
+
+	// A reread that failed goes on where it was.
+	table.fail(table.want(), "cannot read")
+	if got := table.want().query.After; got != "500" {
+		t.Errorf("it goes on from %q, want 500", got)
+	}
 }
 
 // The cursor stays on its row while rows above it appear and disappear.
