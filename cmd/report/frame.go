@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/excerpt"
+	"flunq.io/flunq/sim/spec"
 )
 
 // Frame is an excerpt of a document.
@@ -54,37 +55,21 @@ func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
 	return out
 }
 
-// markDifferent marks the lines outside a longest common subsequence of two lists.
+// markDifferent marks the lines that only one of two lists contains.
 func markDifferent(a, b []FrameLine) {
-	common := make([][]int, len(a)+1) // its length for a[i:] and b[j:]
-	for i := range common {
-		common[i] = make([]int, len(b)+1)
-	}
-	for i := range slices.Backward(a) {
-		for j := range slices.Backward(b) {
-			if a[i].Text == b[j].Text {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
+	texts := func(lines []FrameLine) (out []string) {
+		for _, l := range lines {
+			out = append(out, l.Text)
 		}
+		return out
 	}
-	i, j := 0, 0
-	for i < len(a) && j < len(b) {
-		switch {
-		case a[i].Text == b[j].Text:
-			i, j = i+1, j+1
-		case common[i+1][j] >= common[i][j+1]:
-			a[i].Marked, i = true, i+1
-		default:
-			b[j].Marked, j = true, j+1
+	for _, line := range spec.Align(texts(a), texts(b)) {
+		if line.Mark != '+' {
+			a[0].Marked, a = line.Mark == '-', a[1:]
 		}
-	}
-	for ; i < len(a); i++ {
-		a[i].Marked = true
-	}
-	for ; j < len(b); j++ {
-		b[j].Marked = true
+		if line.Mark != '-' {
+			b[0].Marked, b = line.Mark == '+', b[1:]
+		}
 	}
 }
 

@@ -283,7 +283,8 @@ func (chk *checker) tasks() {
 		if i < len(want) && i < len(got) && want[i] == got[i] {
 			continue
 		}
-		d := Difference{Expect: "tasks", At: chk.at(chk.Expect.tasks), Lines: aligned(want, got)}
+		first := func(names []string) []string { return names[:min(len(names), maxAligned)] }
+		d := Difference{Expect: "tasks", At: chk.at(chk.Expect.tasks), Lines: folded(Align(first(want), first(got)))}
 		if i < len(want) {
 			d.At = chk.at(chk.Expect.tasks.Content[i])
 		}

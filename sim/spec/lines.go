@@ -20,9 +20,12 @@ const longest = 300
 // shown returns a value on one line.
 func shown(v any) string { return excerpt.Of(string(canonical.Encode(v)), longest) }
 
-// aligned compares two lists of names line by line.
-func aligned(want, got []string) []Line {
-	want, got = want[:min(len(want), maxAligned)], got[:min(len(got), maxAligned)]
+// maxAligned is the number of tasks, from the first, that are compared line by line.
+const maxAligned = 1000
+
+// Align compares two lists of lines by a longest common subsequence. Time and memory grow with the
+// product of their lengths.
+func Align(want, got []string) []Line {
 	common := commonTails(want, got)
 	var out []Line
 	i, j := 0, 0
@@ -39,11 +42,8 @@ func aligned(want, got []string) []Line {
 			j++
 		}
 	}
-	return folded(out)
+	return out
 }
-
-// maxAligned is the maximum number of list items that are compared.
-const maxAligned = 1000
 
 // commonTails returns the length of the longest common subsequence of each pair of tails.
 func commonTails(want, got []string) [][]int {
