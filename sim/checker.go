@@ -184,12 +184,7 @@ func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		to := n.Task().Listen.To
-		filters := to.Filters
-		if to.UntilEvent != nil {
-			filters = slices.Concat(filters, to.UntilEvent.Filters)
-		}
-		for _, typ := range invariant.EventTypes(filters...) {
+		for _, typ := range decide.ListensFor(n.Task()) {
 			if !chk.listensFor(ctx, id, typ) && !chk.listensFor(ctx, id, "*") {
 				chk.report("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
 			}

@@ -314,7 +314,7 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("read a fault: %w", err)
 	}
 	if known := append(Faults(), Slow, Throttle, Rebalance, Forget); !slices.Contains(known, w.Kind) {
-		return fmt.Errorf("read a fault: kind %q, want one of %v", w.Kind, Faults())
+		return fmt.Errorf("read a fault: kind %q, want one of %v", w.Kind, known)
 	}
 	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
 	if w.Amount == "" {

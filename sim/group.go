@@ -107,7 +107,7 @@ func (sched *scheduler) preferred(s, other *service, count uint64) bool {
 }
 
 // catchUp wakes the services that still have something to read or to acknowledge, once nothing
-// else happens. It reports whether there were any.
+// else happens. It reports whether there were any. From then on the simulation is not lazy.
 func (sched *scheduler) catchUp() bool {
 	lazy, found := sched.lazy, false
 	sched.lazy = false

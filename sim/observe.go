@@ -128,7 +128,3 @@ func OutcomeOf(r *Result) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
-
-func sortArrivals(arrivals []Arrival) {
-	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
-}

@@ -121,7 +121,7 @@ func (sim *simulation) launch(ctx context.Context) error {
 		if err := sim.begin(ctx, id); err != nil {
 			return err
 		}
-		sim.restart(ctx, id)
+		sim.beginAgain(ctx, id)
 	}
 	sim.arrivals = sim.expected()
 	if sim.cfg.Plan != nil { // simultaneous events come in any order
@@ -129,7 +129,7 @@ func (sim *simulation) launch(ctx context.Context) error {
 			return cmp.Compare(mix(sim.cfg.Seed, hashed(a.Event.ID), 0), mix(sim.cfg.Seed, hashed(b.Event.ID), 0))
 		})
 	}
-	sortArrivals(sim.arrivals)
+	slices.SortStableFunc(sim.arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
 	return nil
 }
 
@@ -138,8 +138,8 @@ func (sim *simulation) begin(ctx context.Context, id string) error {
 	return sim.engine.StartExecution(ctx, sim.cfg.Definition, engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce})
 }
 
-// restart starts an execution a second time, like a client that did not receive the reply.
-func (sim *simulation) restart(ctx context.Context, id string) {
+// beginAgain starts an execution a second time, like a client that did not receive the reply.
+func (sim *simulation) beginAgain(ctx context.Context, id string) {
 	if sim.cfg.Plan == nil || sim.endsEarly() {
 		return
 	}

@@ -150,10 +150,10 @@ func choose(t *dsl.Task, s *expr.Scope) (then string, err error) {
 func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 	p := &event.Problem{}
 	err := evalTexts(s, []textValue{
-		{t.Raise.Type, &p.Type},
-		{t.Raise.Title, &p.Title},
-		{t.Raise.Detail, &p.Detail},
-		{t.Raise.Instance, &p.Instance},
+		{t.Raise.Type, &p.Type, "the type of an error"},
+		{t.Raise.Title, &p.Title, ""},
+		{t.Raise.Detail, &p.Detail, ""},
+		{t.Raise.Instance, &p.Instance, ""},
 	})
 	if err != nil {
 		return nil, err
@@ -172,10 +172,12 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 	return p, nil
 }
 
-// textValue is a value that yields text, which is stored in text.
+// textValue is a value that yields text, which is stored in text. Null leaves the text empty; it is
+// an error if required names the value.
 type textValue struct {
-	value *expr.Value
-	text  *string
+	value    *expr.Value
+	text     *string
+	required string
 }
 
 // evalTexts evaluates those of the values that are not nil.
@@ -188,7 +190,12 @@ func evalTexts(s *expr.Scope, values []textValue) error {
 		if err != nil {
 			return err
 		}
-		*one.text = canonical.Text(v)
+		switch {
+		case v != nil:
+			*one.text = canonical.Text(v)
+		case one.required != "":
+			return event.NewProblem(event.Expression, one.required+" is null, want text")
+		}
 	}
 	return nil
 }

@@ -110,25 +110,31 @@ func (x *running) apply(e event.Event) decide.Decision {
 	return d
 }
 
-// The attributes of an emitted event that expressions compute must be those of a CloudEvent.
-func TestEmitChecks(t *testing.T) {
+// What expressions compute is checked like what the document states: an emitted event must be a
+// CloudEvent, and what a task requires must not be null.
+func TestComputedChecks(t *testing.T) {
 	t.Parallel()
-	for attribute, want := range map[string]string{
-		`id: "${ \"\" }"`:            "the id of the event is empty",
-		`source: "${ \"\" }"`:        "the source of the event is empty",
-		`time: "${ \"yesterday\" }"`: `the time of the event is "yesterday", want one such as 2026-01-31T08:00:00Z`,
-		`time: "${ 5 }"`:             `the time of the event is "5", want one such as 2026-01-31T08:00:00Z`,
+	const emit, raise, run = `emit: {event: {with: {type: a.b, `, `raise: {error: {status: 400, `, `run: {workflow: {version: "${ null }", `
+	for task, want := range map[string]string{
+		emit + `id: "${ \"\" }"}}}`:                          "the id of the event is empty",
+		emit + `source: "${ \"\" }"}}}`:                      "the source of the event is empty",
+		emit + `time: "${ \"yesterday\" }"}}}`:               `the time of the event is "yesterday", want one such as 2026-01-31T08:00:00Z`,
+		emit + `time: "${ 5 }"}}}`:                           `the time of the event is "5", want one such as 2026-01-31T08:00:00Z`,
+		raise + `type: "${ null }"}}`:                        "the type of an error is null, want text",
+		raise + `type: "a:b", title: "${ .x }", detail: d}}`: "d",
+		raise + `type: "a:b", detail: "${ .x }"}}`:           "",
+		run + `namespace: test, name: "${ .x }"}}`:           "the name of the workflow to run is null, want text",
 	} {
 		x := begun(t, `
 document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
 do:
-  - tell: {emit: {event: {with: {type: a.b, `+attribute+`}}}}
+  - tell: {`+task+`}
 `)
 		if err := x.state.Advance(x.env, &decide.Decision{}); err != nil {
 			t.Fatal(err)
 		}
-		if p := x.state.Error; p == nil || p.Detail != want {
-			t.Errorf("%s: %v, want %s", attribute, p, want)
+		if p := x.state.Error; p == nil || p.Detail != want || p.Title == "null" {
+			t.Errorf("%s: %v, want %s", task, p, want)
 		}
 	}
 }

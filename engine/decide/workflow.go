@@ -273,7 +273,11 @@ func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 	w := n.task.Run.Workflow
 	started := event.Started{Depth: ev.Depth + 1}
 	s := ev.scope(n, n.Input.V)
-	err := evalTexts(s, []textValue{{w.Namespace, &started.Namespace}, {w.Name, &started.Name}, {w.Version, &started.Version}})
+	err := evalTexts(s, []textValue{
+		{w.Namespace, &started.Namespace, "the namespace of the workflow to run"},
+		{w.Name, &started.Name, "the name of the workflow to run"},
+		{w.Version, &started.Version, ""},
+	})
 	if err != nil {
 		return started, err
 	}

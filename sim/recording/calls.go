@@ -71,7 +71,10 @@ func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		line.Error = c.rec.redactor.Redact(err.Error())
 	}
 	c.rec.line(line)
-	return resp, err
+	if err != nil { // even if part of a response was read
+		return nil, err
+	}
+	return resp, nil
 }
 
 // recordedOf reads a response and makes its body readable again.

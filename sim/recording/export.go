@@ -51,14 +51,10 @@ type documentLine struct {
 // NewExport writes the header of a recording to out. Call Add and End afterwards.
 func NewExport(out io.Writer, x Exported) *Export {
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(x.Secrets))}
-	h := HeaderLine{
-		Record: "header", Format: recordingFormat, Flunq: x.Version, Document: recorded(x.Definition),
-		Input: x.Input, ID: x.ID, Tenant: x.Tenant, Start: x.Start, Results: "history",
-	}
-	for _, def := range x.With {
-		h.With = append(h.With, recorded(def))
-	}
-	rec.line(h)
+	rec.header(HeaderLine{
+		Flunq: x.Version, Document: recorded(x.Definition), Input: x.Input, ID: x.ID, Tenant: x.Tenant,
+		Start: x.Start, Results: "history",
+	}, x.With)
 	return &Export{rec: rec, trace: sim.NewTrace(), document: x.Document}
 }
 
@@ -125,13 +121,11 @@ func Arrived(e event.Event) event.Event {
 
 // End writes the result: how the execution has ended, if it has.
 func (e *Export) End(status decide.Status, output json.RawMessage, problem *event.Problem) error {
-	r := &sim.Result{Status: status, Output: output, Error: problem}
+	r := &sim.Result{Status: status, Output: output, Error: problem, Order: e.trace.Sum()}
 	if !status.Ended() {
 		r.Stop = Exporting
 	}
-	e.rec.line(ResultLine{
-		Record: "result", Status: string(r.Status), Output: r.Output, Error: r.Error,
-		Stop: r.Stop, Order: e.trace.Sum(), Outcome: sim.OutcomeOf(r),
-	})
+	r.Outcome = sim.OutcomeOf(r)
+	e.rec.result(r)
 	return e.rec.flush()
 }

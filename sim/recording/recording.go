@@ -115,7 +115,10 @@ type recording struct {
 func Record(ctx context.Context, cfg sim.Config, out io.Writer) (*sim.Result, error) {
 	cfg = cfg.WithDefaults()
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(cfg.Secrets)), redactor: event.NewRedactor(cfg.Secrets)}
-	rec.header(cfg)
+	rec.header(HeaderLine{
+		Flunq: cfg.Version, Document: recorded(cfg.Definition), Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant,
+		Seed: cfg.Seed, Start: cfg.Start, Remote: cfg.Remote, recordedFlags: flagsOf(cfg),
+	}, cfg.With)
 	cfg.Arrived, cfg.Injected = rec.arrived, rec.fault
 	cfg.Wrap = func(next http.RoundTripper, now func() time.Time) http.RoundTripper {
 		return &callRecorder{next: next, rec: rec, now: now}
@@ -131,10 +134,7 @@ func Record(ctx context.Context, cfg sim.Config, out io.Writer) (*sim.Result, er
 	}
 	result, err := sim.Run(ctx, cfg)
 	if err == nil {
-		rec.line(ResultLine{
-			Record: "result", Status: string(result.Status), Output: result.Output, Error: result.Error,
-			Stop: result.Stop, Order: result.Order, Effects: result.Effects, Outcome: result.Outcome,
-		})
+		rec.result(result)
 	}
 	// Even after an error, the events before it help to find its cause.
 	return result, errors.Join(err, rec.flush())
@@ -150,13 +150,10 @@ func (r *recording) flush() error {
 	return nil
 }
 
-func (r *recording) header(cfg sim.Config) {
-	h := HeaderLine{
-		Record: "header", Format: recordingFormat, Flunq: cfg.Version, Document: recorded(cfg.Definition),
-		Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Seed: cfg.Seed, Start: cfg.Start, Remote: cfg.Remote,
-		recordedFlags: flagsOf(cfg),
-	}
-	for _, def := range cfg.With {
+// header writes the first line; with are the further documents.
+func (r *recording) header(h HeaderLine, with []*dsl.Definition) {
+	h.Record, h.Format = "header", recordingFormat
+	for _, def := range with {
 		h.With = append(h.With, recorded(def))
 	}
 	r.line(h)
@@ -230,6 +227,14 @@ func (r *recording) line(v any) {
 		return
 	}
 	r.write(r.seal.Seal(text))
+}
+
+// result writes the last line.
+func (r *recording) result(result *sim.Result) {
+	r.line(ResultLine{
+		Record: "result", Status: string(result.Status), Output: result.Output, Error: result.Error,
+		Stop: result.Stop, Order: result.Order, Effects: result.Effects, Outcome: result.Outcome,
+	})
 }
 
 // write ends a line. It writes nothing after an error.
