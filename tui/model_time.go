@@ -43,12 +43,10 @@ func (m *model) move(to Move) tea.Cmd {
 	m.moving.busy = true
 	source := m.source
 	return ask(func(ctx context.Context) tea.Msg {
-		clock, err := keeper.Move(ctx, to)
-		if err != nil {
+		if err := keeper.Move(ctx, to); err != nil {
 			return timeHasMoved{err: err}
 		}
 		overview, err := source.Overview(ctx)
-		overview.Clock = clock
 		return timeHasMoved{overview, err}
 	})
 }

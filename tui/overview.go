@@ -321,7 +321,7 @@ func (*overviewScreen) row(a canvas.Area, l canvas.Look, now time.Time, of rowOf
 		cells(a, l, []part{{of.space.time, canvas.Busy, since(now, r.At)}, {of.space.what, canvas.Faint, r.Kind}, {of.space.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
 	default:
 		a.Put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{8, canvas.Faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.space.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
+		cells(a, l, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.ink, string(r.State)}, {of.space.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
 	}
 }
 
@@ -354,14 +354,6 @@ func subjectOf(r Row) string {
 		return r.Kind
 	}
 	return executionIn(r)
-}
-
-// lastOf returns when a row ended, or else its time.
-func lastOf(r Row) time.Time {
-	if r.Until.IsZero() {
-		return r.At
-	}
-	return r.Until
 }
 
 // part is the text of a column.

@@ -47,9 +47,9 @@ func can(s Source, v Verb) bool {
 	return !ok || choosy.Can(v)
 }
 
-// TimeMover is a Source whose time can be moved.
+// TimeMover is a Source whose time can be moved. Its Overview returns a Clock.
 type TimeMover interface {
-	Move(ctx context.Context, m Move) (Clock, error)
+	Move(ctx context.Context, m Move) error
 }
 
 // State is the state of an execution, task, timer, service or worker.
@@ -147,6 +147,14 @@ type Row struct {
 	Count                           int64     // events, attempts
 
 	Activity *Activity // of an execution; nil if it was not requested
+}
+
+// Last returns when a row ended, or else its time.
+func (r Row) Last() time.Time {
+	if r.Until.IsZero() {
+		return r.At
+	}
+	return r.Until
 }
 
 // Activity is what an execution is doing, or why it failed. It is empty for a completed one.

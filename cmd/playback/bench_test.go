@@ -27,8 +27,8 @@ func BenchmarkLongRun(b *testing.B) {
 	b.Run("step", func(b *testing.B) {
 		f.At(len(r.events)/2, time.Time{})
 		for b.Loop() {
-			ok(f.Move(ctx, tui.Move{Verb: tui.NextEvent}))
-			ok(f.Move(ctx, tui.Move{Verb: tui.LastEvent}))
+			done(f.Move(ctx, tui.Move{Verb: tui.NextEvent}))
+			done(f.Move(ctx, tui.Move{Verb: tui.LastEvent}))
 			look()
 		}
 	})

@@ -80,9 +80,9 @@ func (pb *Playback) Activities(_ context.Context, ids []string) ([]tui.Activity,
 const latestEvents = 24
 
 // failure returns the error that ended an execution by a version, "" if there is none.
-func (l *frameList) failure(r *track, version int) string {
+func (pb *Playback) failure(r *track, version int) string {
 	var ended event.Ended
-	if at := r.ended(version); at > 0 && l.read(&l.frames[r.frames[at-1]], &ended) && ended.Error != nil {
+	if at := r.ended(version); at > 0 && pb.read(&pb.frames[r.frames[at-1]], &ended) && ended.Error != nil {
 		return ended.Error.Error()
 	}
 	return ""

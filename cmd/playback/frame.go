@@ -74,7 +74,7 @@ func (pb *Playback) add(e event.Event) {
 	fr.track = pb.trackOf(e)
 	at := len(pb.frames)
 	run, timer := fr.track.x.Add(history.Read(int64(len(fr.track.frames))+1, e))
-	pb.count(&fr, fr.track.take(at, e))
+	fr.count(fr.track.take(at, e))
 	fr.version = len(fr.track.frames)
 	pb.begin(&fr, at, run, timer)
 	fr.end(run, at)
@@ -89,7 +89,7 @@ func (pb *Playback) add(e event.Event) {
 }
 
 // count adds a change of an execution's state to the tally.
-func (*frameList) count(fr *frame, was tui.State) {
+func (fr *frame) count(was tui.State) {
 	now := fr.track.states[len(fr.track.states)-1]
 	if was != "" {
 		fr.tally.executions[kindOf(was)]--
@@ -105,7 +105,7 @@ func (*frameList) count(fr *frame, was tui.State) {
 }
 
 // begin records the interval that an event begins.
-func (l *frameList) begin(fr *frame, at int, run *history.TaskRun, timer *history.Timer) {
+func (pb *Playback) begin(fr *frame, at int, run *history.TaskRun, timer *history.Timer) {
 	s := &interval{id: fr.ID, track: fr.track, from: at, until: -1, run: run}
 	switch {
 	case fr.Type == event.TimerScheduled && timer != nil:
@@ -115,7 +115,7 @@ func (l *frameList) begin(fr *frame, at int, run *history.TaskRun, timer *histor
 		return
 	}
 	fr.opened = s
-	l.intervals[s.id] = s
+	pb.intervals[s.id] = s
 	fr.close(s.key(), at) // the new interval replaces it
 	fr.track.open[s.key()] = s
 }
@@ -161,14 +161,14 @@ func (fr *frame) close(key any, at int) {
 }
 
 // index indexes a frame for searches.
-func (l *frameList) index(fr frame, at int) {
+func (pb *Playback) index(fr frame, at int) {
 	switch fr.Type {
 	case event.TimerFired:
-		l.fired = append(l.fired, at)
+		pb.fired = append(pb.fired, at)
 	case event.WorkflowFailed:
-		l.failed = append(l.failed, at)
+		pb.failed = append(pb.failed, at)
 	case event.EventDead, event.TaskDead, event.TimerDead:
-		l.dead = append(l.dead, at)
+		pb.dead = append(pb.dead, at)
 	default:
 	}
 }

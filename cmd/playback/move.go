@@ -14,13 +14,10 @@ import (
 )
 
 // Move moves the shown moment. Moving to an event pauses.
-func (pb *Playback) Move(_ context.Context, m tui.Move) (tui.Clock, error) {
+func (pb *Playback) Move(_ context.Context, m tui.Move) error {
 	now := pb.lock()
 	defer pb.mu.Unlock()
-	if err := pb.move(m, now); err != nil {
-		return tui.Clock{}, err
-	}
-	return pb.clock(now), nil
+	return pb.move(m, now)
 }
 
 // lock locks the playback and advances the playhead to the current time. The caller

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/tui"
 )
 
@@ -79,11 +78,7 @@ func (pb *Playback) failures() (rows []tui.Row) {
 			continue // it was retried
 		}
 		row := pb.executionRow(fr.track)
-		row.Kind = "execution"
-		var ended event.Ended
-		if pb.read(fr, &ended) && ended.Error != nil {
-			row.Note = ended.Error.Error()
-		}
+		row.Kind, row.Note = "execution", pb.failure(fr.track, fr.version)
 		rows = append(rows, row)
 	}
 	return rows

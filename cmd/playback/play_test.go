@@ -81,7 +81,7 @@ func TestPlayAndPause(t *testing.T) {
 		t.Errorf("it was %v when it was paused, and is %v", before.Now, after.Now)
 	}
 	for _, speed := range []float64{0, -1, 1e9} {
-		if _, err := f.Move(t.Context(), tui.Move{Verb: tui.Pace, Speed: speed}); err == nil {
+		if err := f.Move(t.Context(), tui.Move{Verb: tui.Pace, Speed: speed}); err == nil {
 			t.Errorf("it takes the speed %v", speed)
 		}
 	}
@@ -134,7 +134,7 @@ func TestGrowsWhileItIsWatched(t *testing.T) {
 				}
 				pages(t, f, tui.Query{Table: tui.Events, Limit: 1000}) // another moves it between two looks
 				verbs := []tui.MoveVerb{tui.NextEvent, tui.LastEvent, tui.Play}
-				_, _ = f.Move(t.Context(), tui.Move{Verb: verbs[i]}) // there may be nowhere to go
+				_ = f.Move(t.Context(), tui.Move{Verb: verbs[i]}) // there may be nowhere to go
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestBreakpoints(t *testing.T) {
 	move(t, f, tui.Move{Verb: tui.LastEvent})
 	before("")
 	move(t, f, tui.Move{Verb: tui.Break, Task: "/do/0/count/do/0/keep"})
-	if _, err := f.Move(t.Context(), tui.Move{Verb: tui.NextBreak}); err == nil {
+	if err := f.Move(t.Context(), tui.Move{Verb: tui.NextBreak}); err == nil {
 		t.Error("a breakpoint that was cleared is reached")
 	}
 	move(t, f, tui.Move{Verb: tui.Play})

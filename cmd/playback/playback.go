@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -32,23 +33,8 @@ type Options struct {
 
 // Playback contains the events so far and the shown moment. Events may be added meanwhile.
 type Playback struct {
-	frameList
-
-	mu     sync.Mutex
-	marks  []time.Time // see timerMarks
-	marked int         // number of fired frames in marks
-
-	added    time.Time // when the last frame was added, in real time
-	over     bool      // no more events will be added
-	differs  difference
-	breaks   map[string]bool // the references of tasks with a breakpoint
-	playhead playhead
-	open     openIntervals
-}
-
-// frameList contains the events, their effects and indexes.
-type frameList struct {
 	opts Options
+	mu   sync.Mutex // guards all that follows
 
 	frames    []frame
 	tracks    []*track // executions in the order of their start
@@ -57,8 +43,17 @@ type frameList struct {
 	fired     []int                // frames in which a timer fired
 	failed    []int                // frames in which an execution failed
 	dead      []int                // frames with dead letters
+	marks     []time.Time          // see timerMarks
+	marked    int                  // number of fired frames in marks
 	docs      map[*dsl.Definition]*document
 	notes     []string
+
+	added    time.Time // when the last frame was added, in real time
+	over     bool      // no more events will be added
+	differs  difference
+	breaks   map[string]bool // the references of tasks with a breakpoint
+	playhead playhead
+	open     openIntervals
 }
 
 // document is a definition prepared for decisions and for the screen.
@@ -72,9 +67,10 @@ func New(opts Options) *Playback {
 	if opts.Pace < 0 {
 		opts.Pace = 0
 	}
-	pb := &Playback{added: opts.Now(), breaks: map[string]bool{}, frameList: frameList{
+	pb := &Playback{
 		opts: opts, byID: map[string]*track{}, intervals: map[string]*interval{}, docs: map[*dsl.Definition]*document{},
-	}}
+		added: opts.Now(), breaks: map[string]bool{},
+	}
 	speed := cmp.Or(opts.Pace, 1)
 	pb.playhead = playhead{at: opts.Start, speed: speed, real: pb.added}
 	pb.open = openIntervals{timers: map[*interval]bool{}, tasks: map[*interval]bool{}}
@@ -111,11 +107,11 @@ func (pb *Playback) Differs(execution, text string) {
 }
 
 // document returns a prepared definition.
-func (l *frameList) document(def *dsl.Definition) *document {
-	d := l.docs[def]
+func (pb *Playback) document(def *dsl.Definition) *document {
+	d := pb.docs[def]
 	if d == nil {
-		d = newDocument(def, l.opts.Decide)
-		l.docs[def] = d
+		d = &document{env: decide.NewEnv(def, pb.opts.Decide), shown: describe.Document(def)}
+		pb.docs[def] = d
 	}
 	return d
 }

@@ -110,7 +110,7 @@ func (r run) at(n int) *playback.Playback {
 	f := r.playback(newWatch())
 	f.At(max(n, 1), time.Time{})
 	if n == 0 {
-		ok(f.Move(context.Background(), tui.Move{Verb: tui.LastEvent}))
+		done(f.Move(context.Background(), tui.Move{Verb: tui.LastEvent}))
 	}
 	return f
 }
@@ -143,6 +143,12 @@ func everything(t *testing.T, f *playback.Playback) string {
 }
 
 // ok panics on an error.
+func done(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
 func ok[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -195,7 +201,8 @@ func history(t *testing.T, f *playback.Playback, id string) (all []tui.Event) {
 
 func move(t *testing.T, f *playback.Playback, m tui.Move) tui.Clock {
 	t.Helper()
-	return ok(f.Move(t.Context(), m))
+	done(f.Move(t.Context(), m))
+	return ok(f.Overview(t.Context())).Clock
 }
 
 // stamp formats a time in a short form.

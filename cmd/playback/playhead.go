@@ -155,11 +155,11 @@ func (pb *Playback) rates(now time.Time) (events, fires float64) {
 }
 
 // tally returns the counts after n frames.
-func (l *frameList) tally(n int) tally {
+func (pb *Playback) tally(n int) tally {
 	if n == 0 {
 		return tally{}
 	}
-	return l.frames[n-1].tally
+	return pb.frames[n-1].tally
 }
 
 // skipNote returns a note about skipped idle time, for a few seconds.

@@ -13,22 +13,22 @@ import (
 )
 
 // redacted returns text without secrets.
-func (l *frameList) redacted(text []byte) []byte {
-	if l.opts.Redact == nil || len(text) == 0 {
+func (pb *Playback) redacted(text []byte) []byte {
+	if pb.opts.Redact == nil || len(text) == 0 {
 		return text
 	}
-	return l.opts.Redact(text)
+	return pb.opts.Redact(text)
 }
 
 // shown returns an event without secrets.
-func (l *frameList) shown(e event.Event) event.Event {
-	e.Data = l.redacted(e.Data)
+func (pb *Playback) shown(e event.Event) event.Event {
+	e.Data = pb.redacted(e.Data)
 	return e
 }
 
 // read decodes the data of a frame, without secrets.
-func (l *frameList) read(fr *frame, into any) bool {
-	return json.Unmarshal(l.redacted(fr.Data), into) == nil
+func (pb *Playback) read(fr *frame, into any) bool {
+	return json.Unmarshal(pb.redacted(fr.Data), into) == nil
 }
 
 // byMoment orders timers by due time.
@@ -67,10 +67,10 @@ func (pb *Playback) timerRow(s *interval) tui.Row {
 	return row
 }
 
-func (l *frameList) taskRow(s *interval) tui.Row {
+func (pb *Playback) taskRow(s *interval) tui.Row {
 	row := tui.Row{
 		ID: s.id, State: tui.Running, Kind: s.run.Kind, Workflow: s.track.workflow(), Execution: s.track.id, Task: s.run.String(),
-		At: l.frames[s.from].at, Note: s.run.Name,
+		At: pb.frames[s.from].at, Note: s.run.Name,
 	}
 	if s.run.Kind == string(dsl.Listen) {
 		row.State = tui.Waiting
@@ -78,23 +78,23 @@ func (l *frameList) taskRow(s *interval) tui.Row {
 	return row
 }
 
-func (l *frameList) deadLetterRow(at int) tui.Row {
-	fr := &l.frames[at]
+func (pb *Playback) deadLetterRow(at int) tui.Row {
+	fr := &pb.frames[at]
 	row := tui.Row{
 		ID: strconv.Itoa(at + 1), State: tui.Dead, Kind: history.Type(fr.Type),
 		Workflow: fr.track.workflow(), Execution: fr.Execution, Task: fr.Task, At: fr.at,
 	}
 	var dead event.Dead
-	if l.read(fr, &dead) {
+	if pb.read(fr, &dead) {
 		row.Note, row.Count = dead.Reason, int64(dead.Attempts)
 	}
 	return row
 }
 
-func (l *frameList) eventRow(at int) tui.Row {
-	fr := &l.frames[at]
+func (pb *Playback) eventRow(at int) tui.Row {
+	fr := &pb.frames[at]
 	return tui.Row{
 		ID: strconv.Itoa(at + 1), Kind: history.Type(fr.Type), Workflow: fr.track.workflow(),
-		Execution: fr.Execution, Task: fr.Task, Note: history.Detail(l.shown(fr.Event)), At: fr.at,
+		Execution: fr.Execution, Task: fr.Task, Note: history.Detail(pb.shown(fr.Event)), At: fr.at,
 	}
 }

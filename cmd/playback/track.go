@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -40,42 +39,38 @@ type track struct {
 	at     int           // its version
 }
 
-func newDocument(def *dsl.Definition, opts decide.Options) *document {
-	return &document{env: decide.NewEnv(def, opts), shown: describe.Document(def)}
-}
-
 // trackOf returns the execution of an event.
-func (l *frameList) trackOf(e event.Event) *track {
-	if r := l.byID[e.Execution]; r != nil {
+func (pb *Playback) trackOf(e event.Event) *track {
+	if r := pb.byID[e.Execution]; r != nil {
 		return r
 	}
-	r := &track{id: e.Execution, index: len(l.tracks), begun: e, x: history.NewExecution(), open: map[any]*interval{}}
-	l.byID[r.id] = r
-	l.tracks = append(l.tracks, r)
+	r := &track{id: e.Execution, index: len(pb.tracks), begun: e, x: history.NewExecution(), open: map[any]*interval{}}
+	pb.byID[r.id] = r
+	pb.tracks = append(pb.tracks, r)
 	if e.Type != event.ExecutionStarted || json.Unmarshal(e.Data, &r.started) != nil {
 		r.problem = "its history does not begin with its start"
 		return r
 	}
-	if parent := l.byID[r.started.Parent]; parent != nil {
+	if parent := pb.byID[r.started.Parent]; parent != nil {
 		parent.children = append(parent.children, r)
 	}
-	if r.def = l.definition(r); r.def == nil {
+	if r.def = pb.definition(r); r.def == nil {
 		r.problem = fmt.Sprintf("workflow %s.%s is unknown here", r.started.Namespace, r.started.Name)
 		return r
 	}
-	r.doc = l.document(r.def)
+	r.doc = pb.document(r.def)
 	r.head = decide.New()
 	return r
 }
 
 // definition returns the definition that an execution runs.
-func (l *frameList) definition(r *track) *dsl.Definition {
+func (pb *Playback) definition(r *track) *dsl.Definition {
 	id := r.started.Namespace + "." + r.started.Name
-	if r.index == 0 || r.started.Parent == "" && l.opts.Definition.ID() == id {
-		return l.opts.Definition
+	if r.index == 0 || r.started.Parent == "" && pb.opts.Definition.ID() == id {
+		return pb.opts.Definition
 	}
 	var found *dsl.Definition
-	for _, def := range append(slices.Clone(l.opts.With), l.opts.Definition) {
+	for _, def := range append(slices.Clone(pb.opts.With), pb.opts.Definition) {
 		if def.ID() != id {
 			continue
 		}
@@ -140,7 +135,7 @@ func (t *track) version(frames int) int {
 
 // state returns the state after the last complete decision up to a version, nil if it is
 // unknown.
-func (l *frameList) state(r *track, version int) *decide.State {
+func (pb *Playback) state(r *track, version int) *decide.State {
 	if version == 0 || r.doc == nil || r.decided[version-1] == 0 {
 		return nil
 	}
@@ -150,7 +145,7 @@ func (l *frameList) state(r *track, version int) *decide.State {
 	}
 	events := make([]event.Event, 0, want-r.at)
 	for _, frame := range r.frames[r.at:want] {
-		events = append(events, l.frames[frame].Event)
+		events = append(events, pb.frames[frame].Event)
 	}
 	if err := replay(r.cursor, r.doc.env, events); err != nil {
 		r.cursor, r.problem, r.problemFrom = nil, err.Error(), want // a bug: decide has replayed them

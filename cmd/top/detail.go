@@ -17,15 +17,18 @@ import (
 )
 
 // Detail returns all details of a row.
-func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
-	read := map[tui.Table]func(context.Context, string) (tui.Detail, error){
-		tui.Timers: l.timer, tui.DeadLetters: l.deadLetter, tui.Events: l.event,
-	}[table]
-	if read == nil {
+func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (d tui.Detail, err error) {
+	switch table {
+	case tui.Executions:
 		x, err := l.Execution(ctx, id)
 		return x.Detail, err
+	case tui.Timers:
+		d, err = l.timer(ctx, id)
+	case tui.DeadLetters:
+		d, err = l.deadLetter(ctx, id)
+	case tui.Events:
+		d, err = l.event(ctx, id)
 	}
-	d, err := read(ctx, id)
 	return d, lost(ctx, err)
 }
 

@@ -112,7 +112,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	for _, deadLetter := range deadLetters {
 		o.Failed = append(o.Failed, deadLetterRow(deadLetter))
 	}
-	slices.SortStableFunc(o.Failed, func(a, b tui.Row) int { return ended(b).Compare(ended(a)) })
+	slices.SortStableFunc(o.Failed, func(a, b tui.Row) int { return b.Last().Compare(a.Last()) })
 	o.Failed = o.Failed[:min(len(o.Failed), fewFailed)]
 	o.Of.Failed = o.Counts.Faulted + o.Counts.Dead
 	return err
@@ -137,14 +137,6 @@ func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
 	}
 	slices.SortStableFunc(found, func(a, b store.Execution) int { return b.EndedAt.Compare(a.EndedAt) })
 	return found[:min(len(found), fewFailed)], nil
-}
-
-// ended returns when something ended.
-func ended(r tui.Row) time.Time {
-	if r.Until.IsZero() {
-		return r.At
-	}
-	return r.Until
 }
 
 func idsOf(executions []store.Execution) []string {

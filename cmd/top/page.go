@@ -22,14 +22,20 @@ const (
 )
 
 // Page returns a part of a table. Its cost does not depend on the size of the table.
-func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
+func (l *Live) Page(ctx context.Context, q tui.Query) (page tui.Page, err error) {
 	if q.Limit <= 0 {
 		q.Limit = usualRows
 	}
-	read := map[tui.Table]func(context.Context, tui.Query) (tui.Page, error){
-		tui.Executions: l.executions, tui.Timers: l.timers, tui.DeadLetters: l.deadLetters, tui.Events: l.events,
-	}[q.Table]
-	page, err := read(ctx, q)
+	switch q.Table {
+	case tui.Executions:
+		page, err = l.executions(ctx, q)
+	case tui.Timers:
+		page, err = l.timers(ctx, q)
+	case tui.DeadLetters:
+		page, err = l.deadLetters(ctx, q)
+	case tui.Events:
+		page, err = l.events(ctx, q)
+	}
 	return page, lost(ctx, err)
 }
 

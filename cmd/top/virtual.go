@@ -28,32 +28,21 @@ func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Clock, err = v.clock(ctx)
-	return o, lost(ctx, err)
-}
-
-// clock returns the state of the clock and the next timers.
-func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 	var now dev.Clock
 	if err := actions.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
-		return tui.Clock{}, err
+		return o, lost(ctx, err)
 	}
-	clock := tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
-	page, err := timers.New(v.store).Page(ctx, timers.Query{Filter: timers.Filter{Tenant: v.opts.Tenant}, Limit: fewDue, MaxScanned: maxScanned})
-	for _, p := range page.Timers {
-		clock.Marks = append(clock.Marks, p.Moment().UTC())
+	o.Clock = tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
+	for _, timer := range o.Due {
+		o.Clock.Marks = append(o.Clock.Marks, timer.At)
 	}
-	return clock, err
+	return o, nil
 }
 
 // Move advances the clock, which cannot go back. The clock stops at each timer on the way
 // until all work that the timer causes is done.
-func (v *Virtual) Move(ctx context.Context, m tui.Move) (tui.Clock, error) {
-	if err := v.move(ctx, m); err != nil {
-		return tui.Clock{}, lost(ctx, err)
-	}
-	clock, err := v.clock(ctx)
-	return clock, lost(ctx, err)
+func (v *Virtual) Move(ctx context.Context, m tui.Move) error {
+	return lost(ctx, v.move(ctx, m))
 }
 
 func (v *Virtual) move(ctx context.Context, m tui.Move) error {
