@@ -188,7 +188,7 @@ func matching(all []command, name string) []command {
 
 // commandLine is the input of a command.
 type commandLine struct {
-	field  canvas.Field
+	field  canvas.Input
 	all    []command
 	before []string
 	back   int // position in the history

@@ -51,7 +51,7 @@ const (
 
 // filterLine is the input of a filter.
 type filterLine struct {
-	canvas.Field
+	canvas.Input
 
 	on     bool
 	before string

@@ -244,7 +244,7 @@ func (p *helpPage) draw(a canvas.Area, l canvas.Look) {
 	avail := min(a.W-6, 60*columns)
 	lines := p.lines(columns)
 	foot := p.scroll.Box(a, l, p.title, avail, len(lines), 1, func(line canvas.Area, at int) { drawHints(line, l, lines[at]) })
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key closes")+2, 0, canvas.Faint, p.scroll.Rest(l))
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key closes")+2, 0, canvas.Faint, p.scroll.Below(l))
 }
 
 // helpLine is a title, or several keys side by side.

@@ -20,7 +20,7 @@ type listScreen struct {
 	table  *table
 	total  int64
 
-	find    canvas.Field
+	find    canvas.Input
 	finding bool
 	pane    *detailPane // nil while it is closed
 
@@ -255,6 +255,89 @@ func (s *listScreen) wheel(lines int) {
 		return
 	}
 	s.table.Move(lines)
+}
+
+// activityCache caches what the visible executions are doing. It is read again after a change.
+type activityCache struct {
+	known    map[string]cachedActivity
+	inFlight bool
+	failed   time.Time
+}
+
+// cachedActivity is the activity of an execution at a version.
+type cachedActivity struct {
+	version int64
+	read    time.Time
+	Activity
+}
+
+// activityMaxAge is the interval at which the activity of an open execution is read again: what
+// it waits for may have disappeared without an event of its own.
+const activityMaxAge = 10 * time.Second
+
+// activitiesRead is the answer to a request for activities.
+type activitiesRead struct {
+	of    *listScreen
+	rows  []Row // the rows requested
+	found []Activity
+	err   error
+}
+
+func (r activitiesRead) failed() error { return r.err }
+
+// maxActivities is the maximum number of activities kept.
+const maxActivities = 2000
+
+// lookUp requests the unknown activities of the visible executions.
+func (s *listScreen) lookUp() tea.Cmd {
+	at := &s.activities
+	if s.table.kind != Executions || at.inFlight || s.now.Sub(at.failed) < rereadFailed {
+		return nil
+	}
+	var rows []Row
+	var ids []string
+	for _, r := range s.table.shown() {
+		if k, ok := at.known[r.ID]; ok && k.version == r.Count && (r.State.Ended() || s.now.Sub(k.read) < activityMaxAge) || r.State.Ended() && r.State != Faulted {
+			continue
+		}
+		rows, ids = append(rows, r), append(ids, r.ID)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	at.inFlight = true
+	source := s.source
+	return ask(func(ctx context.Context) tea.Msg {
+		found, err := source.Activities(ctx, ids)
+		return activitiesRead{s, rows, found, err}
+	})
+}
+
+func (s *activityCache) take(r activitiesRead) {
+	s.inFlight, s.failed = false, time.Time{}
+	if r.err != nil {
+		s.failed = r.of.now
+		return
+	}
+	if s.known == nil || len(s.known) > maxActivities {
+		s.known = map[string]cachedActivity{}
+	}
+	for i, activity := range r.found[:min(len(r.found), len(r.rows))] {
+		s.known[r.rows[i].ID] = cachedActivity{r.rows[i].Count, r.of.now, activity}
+	}
+}
+
+// show fills in the activities of the visible rows. An outdated one is better than none,
+// unless the execution has ended.
+func (s *activityCache) show(t *table) {
+	rows := t.shown()
+	for i := range rows {
+		r := &rows[i]
+		r.Activity = nil
+		if k, ok := s.known[r.ID]; ok && (!r.State.Ended() || k.version == r.Count) {
+			r.Activity = &k.Activity
+		}
+	}
 }
 
 // detailPane shows a row in full.

@@ -200,7 +200,7 @@ func TestMarks(t *testing.T) {
 	p.keys("3", "F", "y").keys("2").has("2 marked")
 	p.keys("c").pass(0)
 	s.wrong = errNone
-	p.keys("y").has("2 marked")
+	p.keys("y").has("2 marked").keys("c").has("esc closes").keys("esc")
 	s.wrong = nil
 	p.keys("c", "y").lacks("marked")
 }

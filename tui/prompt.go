@@ -39,7 +39,7 @@ type question struct {
 type prompt struct {
 	question
 
-	field canvas.Field
+	field canvas.Input
 	wrong string
 }
 
@@ -207,7 +207,11 @@ func (c *confirmation) lines(avail int) (text []string, how []canvas.Ink) {
 // answers draws the keys that answer.
 func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	if !c.made || c.wrong != "" {
-		x := foot.Put(0, 0, canvas.Faint, "esc cancels")
+		text := "esc cancels"
+		if c.made {
+			text = "esc closes"
+		}
+		x := foot.Put(0, 0, canvas.Faint, text)
 		c.buttons = []button{{foot.Part(0, 0, x, 1), "esc"}}
 		return
 	}
@@ -218,7 +222,7 @@ func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	x := foot.Put(0, 0, how|canvas.Selected, yes)
 	end := foot.Put(x+2, 0, canvas.Normal|canvas.Selected, " n no ")
 	c.buttons = []button{{foot.Part(0, 0, x, 1), "y"}, {foot.Part(x+2, 0, end-x-2, 1), "n"}}
-	foot.Put(end+2, 0, canvas.Faint, c.scroll.Rest(l))
+	foot.Put(end+2, 0, canvas.Faint, c.scroll.Below(l))
 }
 
 // message is a dialog with a message that is too long for a line.
@@ -243,5 +247,5 @@ func (r *message) draw(a canvas.Area, l canvas.Look) {
 	foot := r.scroll.Box(a, l, r.title, avail, len(lines), 2, func(line canvas.Area, at int) {
 		line.Put(0, 0, how, lines[at])
 	})
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key continues")+2, 0, canvas.Faint, r.scroll.Rest(l))
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key continues")+2, 0, canvas.Faint, r.scroll.Below(l))
 }

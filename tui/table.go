@@ -355,3 +355,9 @@ func (t *table) fail(r *request, why string) {
 		t.reading, t.toEnd, t.problem = nil, false, why
 	}
 }
+
+// shown returns the visible rows.
+func (t *table) shown() []Row {
+	from := max(0, min(t.Offset, len(t.rows)))
+	return t.rows[from:min(from+t.Height, len(t.rows))]
+}

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -212,82 +211,4 @@ func (t *runTree) join(run *history.TaskRun) {
 	p.turns[r.turn].runs = append(p.turns[r.turn].runs, at)
 	t.runs = append(t.runs, r)
 	t.changes++
-}
-
-// listTurns lists the last turns one by one, and earlier ones in ranges, which grow with age.
-func (t *taskTree) listTurns(at int32, depth int16) {
-	n := int32(len(t.runs[at].turns))
-	single := n - 1 - (n-1)%10
-	if n <= 20 {
-		single = 0
-	}
-	from, size := int32(0), int32(10)
-	for size*10 <= single {
-		size *= 10
-	}
-	for ; from < single; from += size {
-		for from+size > single {
-			size /= 10
-		}
-		t.listRange(at, from, size, depth)
-	}
-	for turn := single; turn < n; turn++ {
-		t.listOne(at, turn, depth)
-	}
-}
-
-func (t *taskTree) listRange(at, from, size int32, depth int16) {
-	if t.full() {
-		return
-	}
-	l := treeLine{lineKey: lineKey{kind: rangeLine, run: at, turn: from, size: size}, depth: depth, folds: true}
-	l.open = t.opened(l.lineKey, false)
-	t.line(l)
-	for part := from; l.open && part < from+size; part += size / 10 {
-		if size == 10 {
-			t.listOne(at, part, depth+1)
-		} else {
-			t.listRange(at, part, size/10, depth+1)
-		}
-	}
-}
-
-// listOne lists a turn; the only turn of a task shares the task's line.
-func (t *taskTree) listOne(at, turn int32, depth int16) {
-	if t.full() {
-		return
-	}
-	r := &t.runs[at]
-	if runs := r.turns[turn].runs; len(runs) == 1 && len(t.tasks.inside(r.task)) == 1 {
-		t.listRun(runs[0], depth, true)
-		return
-	}
-	l := treeLine{lineKey: lineKey{kind: turnLine, run: at, turn: turn}, depth: depth, folds: true}
-	l.open = t.opened(l.lineKey, int(turn) == len(r.turns)-1)
-	t.line(l)
-	if l.open {
-		t.listTurn(at, turn, depth+1)
-	}
-}
-
-// listTurn lists the tasks of a turn in document order, then those that the document lacks.
-func (t *taskTree) listTurn(at, turn int32, depth int16) {
-	r := &t.runs[at]
-	runs := r.turns[turn].runs
-	inside := t.tasks.inside(r.task)
-	runOf := map[int32]int32{}
-	for _, run := range runs {
-		runOf[t.runs[run].task] = run
-	}
-	for _, task := range inside {
-		if run, ok := runOf[int32(task)]; ok {
-			t.listRun(run, depth, false)
-			delete(runOf, int32(task))
-		} else {
-			t.plan(lineKey{kind: plannedLine, run: at, turn: turn, task: int32(task)}, depth)
-		}
-	}
-	for _, run := range slices.Sorted(maps.Values(runOf)) {
-		t.listRun(run, depth, false)
-	}
 }

@@ -39,7 +39,7 @@ func wants(t testing.TB, text string, parts ...string) {
 func TestTimerActions(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
-	w.run()
+	stop := w.run()
 	for _, id := range []string{"one", "two", "three"} {
 		w.start(id, "nap", nap)
 	}
@@ -85,6 +85,11 @@ func TestTimerActions(t *testing.T) {
 	if _, err := w.source.Do(t.Context(), drop); err == nil || !strings.Contains(err.Error(), "is needed") {
 		t.Errorf("cancelled without force: %v", err)
 	}
+
+	stop()
+	w.rdb.Del(t.Context(), "tenant:default:events")
+	text, _ = w.plan(tui.Action{Verb: tui.Fire, Table: tui.Timers, IDs: []string{three.ID}})
+	wants(t, text, "no process runs the worker")
 	drop.Force = true
 	wants(t, w.do(drop), "cancelled 2 timers; 1 refused")
 	if n := w.rdb.ZCard(t.Context(), "flunq:timers:all").Val(); n != 0 {

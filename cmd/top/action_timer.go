@@ -35,7 +35,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (*prepared, erro
 	default:
 	}
 	p := &prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
-	return p, p.each(a.IDs, func(id string) (plannedAction, error) {
+	err := p.each(a.IDs, func(id string) (plannedAction, error) {
 		t, err := timers.New(l.store).Find(ctx, l.opts.Tenant, id)
 		if err != nil {
 			return plannedAction{}, err
@@ -48,6 +48,10 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (*prepared, erro
 		d.id, d.line = t.ID, nameOf(t)+" "+d.line
 		return d, err
 	})
+	if err == nil && a.Verb == tui.Fire {
+		p.notes, err = l.unserved(ctx)
+	}
+	return p, err
 }
 
 // nameOf describes a timer.

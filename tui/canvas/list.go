@@ -120,8 +120,8 @@ func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row 
 	return in.Part(0, in.H-1, in.W, 1)
 }
 
-// Rest returns a note about how many lines are below; "" if none are.
-func (s *Scroll) Rest(l Look) string {
+// Below returns a note about how many lines are below; "" if none are.
+func (s *Scroll) Below(l Look) string {
 	if below := s.lines - s.Offset - s.Space; below > 0 {
 		return l.Pick("↓ ", "v ") + history.Count(below, "more line")
 	}

@@ -5,23 +5,23 @@ import (
 	"unicode/utf8"
 )
 
-// Field is a text input of one line.
-type Field struct {
+// Input is a text input of one line.
+type Input struct {
 	runes []rune
 	At    int // characters before the cursor
 }
 
 // Text returns what was typed.
-func (f *Field) Text() string { return string(f.runes) }
+func (f *Input) Text() string { return string(f.runes) }
 
 // Set replaces the text, and moves the cursor to its end.
-func (f *Field) Set(text string) {
+func (f *Input) Set(text string) {
 	f.runes = []rune(text)
 	f.At = len(f.runes)
 }
 
 // Key handles a key; other keys do nothing.
-func (f *Field) Key(k string) {
+func (f *Input) Key(k string) {
 	switch k {
 	case "left", "ctrl+b":
 		f.At = max(0, f.At-1)
@@ -47,7 +47,7 @@ func (f *Field) Key(k string) {
 }
 
 // insert inserts a character.
-func (f *Field) insert(k string) {
+func (f *Input) insert(k string) {
 	r, size := utf8.DecodeRuneInString(k)
 	if size == 0 || size != len(k) || r < ' ' || r == 0x7f {
 		return
@@ -56,7 +56,7 @@ func (f *Field) insert(k string) {
 	f.At++
 }
 
-func (f *Field) cut(from, to int) {
+func (f *Input) cut(from, to int) {
 	from, to = max(0, from), min(len(f.runes), to)
 	if from < to {
 		f.runes = slices.Delete(f.runes, from, to)
@@ -65,7 +65,7 @@ func (f *Field) cut(from, to int) {
 }
 
 // word returns the start of the word before the cursor.
-func (f *Field) word() int {
+func (f *Input) word() int {
 	at := f.At
 	for at > 0 && f.runes[at-1] == ' ' {
 		at--
@@ -77,7 +77,7 @@ func (f *Field) word() int {
 }
 
 // Draw draws the visible part of the text, and the cursor.
-func (f *Field) Draw(a Area, x, y int) {
+func (f *Input) Draw(a Area, x, y int) {
 	avail, from := a.W-x, 0
 	for from < f.At && Width(string(f.runes[from:f.At])) >= avail {
 		from++
