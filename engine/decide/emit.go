@@ -33,9 +33,11 @@ func (m *machine) emit(output any) error {
 			}
 		case "data":
 			e.Data = canonical.Encode(value)
-		case "specversion", "tenantid", "workflowid", "executionid", "taskid":
 		default:
-			e.Ext[name] = text
+			// A document must not set what the engine itself says of a message, such as its attempts.
+			if !slices.Contains(event.OwnAttributes(), name) {
+				e.Ext[name] = text
+			}
 		}
 	}
 	in, err := inputTimer(envelope, m.Now)

@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -154,5 +155,22 @@ func TestDivergenceMessage(t *testing.T) {
 		if got := d.Error(); got != "history diverges at event 7: "+want {
 			t.Errorf("%q, want it to say %q", got, want)
 		}
+	}
+}
+
+// An emitted event does not carry the attributes by which the engine delivers messages.
+func TestEmitDropsOwnAttributes(t *testing.T) {
+	t.Parallel()
+	x := begun(t, `
+document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
+do:
+  - tell: {emit: {event: {with: {type: a.b, subject: s, attempt: "99", packed: '["type","x"]', taskid: /do/9/x}}}}
+`)
+	var d decide.Decision
+	if err := x.state.Advance(x.env, &d); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(d.Publish[0].Ext, d.Publish[0].Task), "map[subject:s]"; got != want {
+		t.Errorf("published with %s, want %s", got, want)
 	}
 }
