@@ -208,7 +208,7 @@ func (b *Bridge) Step(ctx context.Context) (wake time.Time, err error) {
 		ask = slices.DeleteFunc(slices.Clone(tenants), func(tenant string) bool { return b.asked[tenant] })
 	}
 	own, err := b.streams.Own(ctx, ask, b.opts.Process, b.opts.Lease)
-	if err != nil {
+	if store.Down(b.store, err) {
 		return now, err
 	}
 	if all {
@@ -217,12 +217,14 @@ func (b *Bridge) Step(ctx context.Context) (wake time.Time, err error) {
 	} else {
 		own = append(own, b.tenants()...)
 	}
-	for _, tenant := range ask {
-		b.asked[tenant] = true
+	if err == nil { // otherwise some tenants are yet to be asked for
+		for _, tenant := range ask {
+			b.asked[tenant] = true
+		}
 	}
 	slices.Sort(own)
 	b.set(slices.Compact(own))
-	return b.renewed.Add(b.opts.Lease / renewals), nil
+	return b.renewed.Add(b.opts.Lease / renewals), err
 }
 
 func (b *Bridge) set(own []string) {

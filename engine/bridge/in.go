@@ -33,30 +33,32 @@ func newIn(b *Bridge) *In { return &In{Bridge: b, positions: map[string]map[stri
 
 // Step takes the next messages.
 func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
+	var failed error
 	if len(in.held) == 0 {
-		if err := in.adopt(ctx); err != nil {
-			return wake, err
+		failed = in.adopt(ctx)
+		if store.Down(in.store, failed) {
+			return wake, failed
 		}
 		if len(in.names) == 0 {
 			in.lag(nil)
 			in.wait(ctx)
-			return wake, nil
+			return wake, failed
 		}
 		in.held, err = in.opts.Source.Fetch(ctx, in.names, in.after)
 		if err != nil {
 			in.opts.observe(Activity{What: Unread, Count: 1, Err: err})
-			return wake, err
+			return wake, errors.Join(failed, err)
 		}
 		in.lag(in.opts.Source.Lags())
 	}
 	if len(in.held) == 0 {
-		return wake, nil
+		return wake, failed
 	}
 	now, err := in.store.Now(ctx)
 	if err != nil {
-		return now, err
+		return now, errors.Join(failed, err)
 	}
-	return now, in.take(ctx, now)
+	return now, errors.Join(failed, in.take(ctx, now))
 }
 
 func (in *In) lag(lags map[string]int64) {
@@ -66,11 +68,12 @@ func (in *In) lag(lags map[string]int64) {
 }
 
 // adopt sets the topics to those of the tenants that this process bridges, and reads the positions
-// of new ones.
+// of new ones. Tenants whose positions cannot be read are left out.
 func (in *In) adopt(ctx context.Context) error {
 	tenants := in.tenants()
 	before := in.positions
 	in.positions, in.topics, in.names = map[string]map[string]stream.Position{}, map[string]string{}, nil
+	var errs []error
 	for _, tenant := range tenants {
 		if in.broken[tenant] {
 			continue
@@ -78,9 +81,12 @@ func (in *In) adopt(ctx context.Context) error {
 		known, ok := before[tenant]
 		if !ok {
 			var err error
-			if known, err = in.streams.Positions(ctx, tenant); err != nil {
+			if known, err = in.streams.Positions(ctx, tenant); store.Down(in.store, err) {
 				in.positions = before
 				return err
+			} else if err != nil {
+				errs = append(errs, err)
+				continue
 			}
 		}
 		in.positions[tenant] = known
@@ -90,7 +96,7 @@ func (in *In) adopt(ctx context.Context) error {
 		}
 	}
 	in.broken = map[string]bool{}
-	return nil
+	return errors.Join(errs...)
 }
 
 // after returns the position of a partition.
@@ -120,7 +126,7 @@ func (in *In) take(ctx context.Context, now time.Time) error {
 	for _, tenant := range order {
 		n, err := in.takeOf(ctx, tenant, byTenant[tenant], now)
 		in.opts.Source.Commit(ctx, byTenant[tenant][:n])
-		if err == nil || store.Temporary(err) {
+		if err == nil || store.Down(in.store, err) {
 			in.held = append(in.held, byTenant[tenant][n:]...)
 		} else { // read them again from the position, after those of other tenants
 			in.broken[tenant] = true

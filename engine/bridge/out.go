@@ -60,17 +60,17 @@ func (o *Out) Step(ctx context.Context) (wake time.Time, err error) {
 		o.wait(ctx)
 		return wake, nil
 	}
-	if err := o.acknowledge(ctx); err != nil {
+	if err := o.acknowledge(ctx); store.Down(o.store, err) {
 		return wake, err
 	}
 	now, err := o.read(ctx, tenants)
-	if err != nil {
+	if store.Down(o.store, err) {
 		return now, err
 	}
-	if len(o.buffers) == 0 && len(o.handled) == 0 && len(o.unsure) == 0 {
+	if err == nil && len(o.buffers) == 0 && len(o.handled) == 0 && len(o.unsure) == 0 {
 		return wake, nil
 	}
-	return now, o.publish(ctx)
+	return now, errors.Join(err, o.publish(ctx))
 }
 
 // adopt returns the tenants that this process bridges, and drops held entries of others.
@@ -93,8 +93,9 @@ func (o *Out) adopt() []string {
 
 // read fills the empty buffers. It waits for entries if all of them stay empty.
 func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err error) {
-	if err := o.readPending(ctx); err != nil {
-		return now, err
+	failed := o.readPending(ctx)
+	if store.Down(o.store, failed) {
+		return now, failed
 	}
 	var empty []string
 	for _, tenant := range tenants {
@@ -103,7 +104,8 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 		}
 	}
 	if len(empty) == 0 {
-		return o.store.Now(ctx)
+		now, err := o.store.Now(ctx)
+		return now, errors.Join(failed, err)
 	}
 	block := o.opts.Block
 	if len(empty) < len(tenants) {
@@ -117,7 +119,7 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 		for _, tenant := range empty { // the entries may have been read although the reply was lost
 			o.unsure[tenant] = true
 		}
-		return now, err
+		return now, errors.Join(failed, err)
 	}
 	first := map[string]string{}
 	note := func(tenant, id string) {
@@ -133,7 +135,7 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 		note(unwanted.Tenant, unwanted.ID)
 		o.handled = append(o.handled, unwanted)
 	}
-	return now, o.checkOrder(ctx, first)
+	return now, errors.Join(failed, o.checkOrder(ctx, first))
 }
 
 // checkOrder drops what was read for tenants that have earlier pending entries, so that those are
@@ -148,20 +150,14 @@ func (o *Out) checkOrder(ctx context.Context, first map[string]string) error {
 		o.unsure[tenant] = true // until checked
 	}
 	pending, err := o.streams.FirstPending(ctx, o.opts.Group, tenants)
-	if err != nil {
-		for _, tenant := range tenants {
-			delete(o.buffers, tenant)
-		}
-		return err
-	}
-	for i, tenant := range tenants {
-		if pending[i] != "" && store.CompareIDs(pending[i], first[tenant]) < 0 {
+	for _, tenant := range tenants {
+		if earliest, known := pending[tenant]; !known || earliest != "" && store.CompareIDs(earliest, first[tenant]) < 0 {
 			delete(o.buffers, tenant)
 			continue
 		}
 		delete(o.unsure, tenant)
 	}
-	return nil
+	return err
 }
 
 // readPending fills the buffers of unsure tenants with the first entries that the group has read
@@ -177,21 +173,26 @@ func (o *Out) readPending(ctx context.Context) error {
 		return nil
 	}
 	pending, err := o.streams.FirstPending(ctx, o.opts.Group, tenants)
-	if err != nil {
+	if store.Down(o.store, err) {
 		return err
 	}
-	now, err := o.store.Now(ctx)
-	if err != nil {
-		return err
+	now, wrong := o.store.Now(ctx)
+	if wrong != nil {
+		return errors.Join(err, wrong)
 	}
-	for i, tenant := range tenants {
-		if pending[i] == "" {
+	errs := []error{err}
+	for _, tenant := range tenants {
+		earliest, known := pending[tenant]
+		if !known {
+			continue
+		}
+		if earliest == "" {
 			delete(o.unsure, tenant)
 			continue
 		}
 		msgs, err := o.streams.ReadPending(ctx, o.reader(tenant), tenant, o.opts.Batch, now)
-		if err != nil {
-			return err
+		if errs = append(errs, err); store.Down(o.store, err) {
+			break
 		}
 		for j := range msgs {
 			if m := msgs[j]; m.Err == nil && !o.wants(m.Event.Type) {
@@ -201,7 +202,7 @@ func (o *Out) readPending(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // publish publishes the buffers in waves. No two messages of a wave have the same key, so that
@@ -211,16 +212,13 @@ func (o *Out) publish(ctx context.Context) error {
 	stopped := map[string]bool{} // tenants with an entry that could not be published now
 	for {
 		wave, messages, err := o.wave(ctx, stopped)
-		if err != nil {
-			errs = append(errs, err)
-			break
-		}
-		if len(wave) == 0 {
+		errs = append(errs, err)
+		if len(wave) == 0 || store.Down(o.store, err) {
 			break
 		}
 		errs = append(errs, o.publishWave(ctx, wave, messages, stopped)...)
-		if err := o.acknowledge(ctx); err != nil {
-			errs = append(errs, err)
+		err = o.acknowledge(ctx)
+		if errs = append(errs, err); store.Down(o.store, err) {
 			break
 		}
 	}
@@ -228,14 +226,15 @@ func (o *Out) publish(ctx context.Context) error {
 }
 
 // wave returns the next entries to publish, and their messages. Entries that are not published
-// count as handled.
+// count as handled. A tenant whose entries cannot be loaded is stopped.
 func (o *Out) wave(ctx context.Context, stopped map[string]bool) (wave []store.Message, messages []cloudevents.Message, err error) {
 	for _, tenant := range o.known {
 		if stopped[tenant] {
 			continue
 		}
-		if err := o.load(ctx, tenant); err != nil {
-			return nil, nil, err
+		if wrong := o.load(ctx, tenant); wrong != nil {
+			stopped[tenant], err = true, errors.Join(err, wrong)
+			continue
 		}
 		keys := map[string]bool{}
 		left := o.buffers[tenant][:0:0]
@@ -256,7 +255,7 @@ func (o *Out) wave(ctx context.Context, stopped map[string]bool) (wave []store.M
 		}
 		o.setBuffer(tenant, left)
 	}
-	return wave, messages, nil
+	return wave, messages, err
 }
 
 // load reads the first entries of a tenant's buffer if they were too large to be read with others.
@@ -352,7 +351,7 @@ func (o *Out) acknowledge(ctx context.Context) error {
 	r := o.reader()
 	r.Handled = o.handled
 	err := o.streams.Acknowledge(ctx, r)
-	if err == nil {
+	if !store.Down(o.store, err) { // the entries of a master that is down are published again
 		o.handled = nil
 	}
 	return err

@@ -151,10 +151,14 @@ func permanent(err error) bool {
 		strings.HasPrefix(text, "CROSSSLOT ") || strings.HasPrefix(text, "MOVED ") || strings.HasPrefix(text, "ASK ")
 }
 
-// Now returns Redis' time, which all services share. On a cluster it is that of one of the masters;
-// for what happens to a tenant, use NowOf.
+// Now returns Redis' time, which all services share. On a cluster it is that of one of the masters, and
+// of another one while that does not answer; for what happens to a tenant, use NowOf.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	return s.timeAt(ctx, s.keys.Processes())
+	now, err := s.timeAt(ctx, s.keys.Processes())
+	if Temporary(err) && s.Clustered() && ctx.Err() == nil {
+		return AnyNow(ctx, s)
+	}
+	return now, err
 }
 
 // NowOf returns the time of the Redis node that holds a tenant.

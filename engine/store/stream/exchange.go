@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -36,26 +37,28 @@ func (s Streams) Own(ctx context.Context, tenants []string, process string, leas
 }
 
 // FirstPending returns the id of the first entry of each tenant that the group has read and not
-// acknowledged; "" for a tenant that has none.
-func (s Streams) FirstPending(ctx context.Context, group string, tenants []string) ([]string, error) {
-	out := make([]string, len(tenants))
+// acknowledged; "" for a tenant that has none. Tenants that cannot be read are left out, and err says why.
+func (s Streams) FirstPending(ctx context.Context, group string, tenants []string) (first map[string]string, err error) {
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.XPendingCmd, len(tenants))
 	for i, tenant := range tenants {
 		replies[i] = pipe.XPending(ctx, s.keys.Stream(tenant), group)
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its own error
-	for i, reply := range replies {
-		pending, err := reply.Result()
-		if redis.HasErrorPrefix(err, "NOGROUP") {
-			continue // the next read creates the group
+	first = map[string]string{}
+	var errs []error
+	for i, tenant := range tenants {
+		pending, err := replies[i].Result()
+		switch {
+		case err == nil:
+			first[tenant] = pending.Lower
+		case redis.HasErrorPrefix(err, "NOGROUP"):
+			first[tenant] = "" // the next read creates the group
+		default:
+			errs = append(errs, store.Failed("read the pending entries of "+tenant, err))
 		}
-		if err != nil {
-			return nil, store.Failed("read the pending entries", err)
-		}
-		out[i] = pending.Lower
 	}
-	return out, nil
+	return first, errors.Join(errs...)
 }
 
 // ReadPending returns up to count of the first entries of a tenant that the reader's group has read

@@ -241,7 +241,12 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 		}
 	}
 	clock := s.rdb.TimeOf(ctx, q.pipe, s.store.ClockKey())
-	_, _ = q.pipe.Exec(ctx) // each command has its own error
+	_, _ = q.pipe.Exec(ctx)      // each command has its own error
+	for _, node := range nodes { // of the first that answers, if the clock's own does not
+		if clock.Err() != nil {
+			clock = clocks[node]
+		}
+	}
 	got.now = clock.Val().UTC()
 	errs := []error{store.Failed("read the time", clock.Err())}
 	for i, tenant := range tenants {

@@ -110,7 +110,7 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, tenants []str
 		}
 		for i, tenant := range page {
 			err := done(tenant, replies[i])
-			if errs = append(errs, err); store.Temporary(err) {
+			if errs = append(errs, err); store.Down(s.store, err) {
 				return errors.Join(errs...)
 			}
 		}
