@@ -241,14 +241,13 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 		}
 	}
 	clock := s.rdb.TimeOf(ctx, q.pipe, s.store.ClockKey())
-	_, _ = q.pipe.Exec(ctx)      // each command has its own error
-	for _, node := range nodes { // of the first that answers, if the clock's own does not
-		if clock.Err() != nil {
-			clock = clocks[node]
-		}
+	_, _ = q.pipe.Exec(ctx) // each command has its own error
+	now, err := clock.Val(), clock.Err()
+	if err != nil && ctx.Err() == nil { // without the time, no timer would be looked at
+		now, err = store.AnyNow(ctx, s.store)
 	}
-	got.now = clock.Val().UTC()
-	errs := []error{store.Failed("read the time", clock.Err())}
+	got.now = now.UTC()
+	errs := []error{store.Failed("read the time", err)}
 	for i, tenant := range tenants {
 		now := clocks[nodes[i]].Val().UTC()
 		if clocks[nodes[i]].Err() != nil {
