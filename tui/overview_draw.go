@@ -203,6 +203,136 @@ func drawWorker(a canvas.Area, l canvas.Look, w Worker) {
 	a.Put(x+12, 0, canvas.Faint, "seen "+age(w.Idle)+" ago")
 }
 
+// stack draws lists one below the other, and divides the space among them.
+func (s *overviewScreen) stack(a canvas.Area, l canvas.Look, now time.Time, which []int) {
+	avail := shares(a.H-len(which), s.needs(which))
+	y := 0
+	for i, at := range which {
+		s.list(a.Part(0, y, a.W, avail[i]+1), l, now, at)
+		y += avail[i] + 1
+	}
+}
+
+func (s *overviewScreen) needs(which []int) []int {
+	var needs []int
+	for _, at := range which {
+		needs = append(needs, max(1, len(s.lists[at].rows)))
+	}
+	return needs
+}
+
+// shares divides the space equally, and gives unused space to the others.
+func shares(avail int, needs []int) []int {
+	given := make([]int, len(needs))
+	for more := true; more && avail > 0; {
+		more = false
+		for i := range needs {
+			if avail > 0 && given[i] < needs[i] {
+				given[i]++
+				avail--
+				more = true
+			}
+		}
+	}
+	if n := len(given); avail > 0 && n > 0 {
+		for i := range given {
+			given[i] += avail / n
+		}
+	}
+	return given
+}
+
+// list draws one of the lists below its title.
+func (s *overviewScreen) list(a canvas.Area, l canvas.Look, now time.Time, at int) {
+	list := &s.lists[at]
+	how := canvas.Accent
+	if at == failedList && len(list.rows) > 0 {
+		how = canvas.Bad
+	}
+	l.Rule(a, 0, list.title+list.share(a.H-1), how)
+	list.space = a.Part(0, 1, a.W, a.H-1)
+	list.Height = max(1, list.space.H)
+	list.Fit(len(list.rows))
+	if len(list.rows) == 0 {
+		a.Put(2, 1, canvas.Faint, list.none)
+	}
+	avail := list.columns(now)
+	cursor := canvas.Normal
+	if at == s.at {
+		cursor = canvas.Selected
+	}
+	list.Rows(list.space, len(list.rows), cursor, func(line canvas.Area, n int) {
+		drawRow(line, l, now, at, list.rows[n], avail)
+	})
+}
+
+// share says how many of the rows are shown, if not all of them.
+func (l *listing) share(avail int) string {
+	shown := min(avail, len(l.rows))
+	switch of := max(l.total, int64(len(l.rows))); {
+	case shown <= 0, int64(shown) == of && l.total > 0, shown == len(l.rows) && l.total == 0:
+		return ""
+	case l.total == 0:
+		return ", " + history.Number(shown) + " of " + history.Number(of) + " or more"
+	default:
+		return ", " + history.Number(shown) + " of " + history.Number(of)
+	}
+}
+
+// drawRow draws a row of one of the lists.
+func drawRow(a canvas.Area, l canvas.Look, now time.Time, list int, r Row, w listWidths) {
+	sign := signOf(l, r.State)
+	a.Put(0, 0, sign.ink, sign.glyph)
+	if list == failedList {
+		cells(a, l, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.ink, string(r.State)}, {w.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
+		return
+	}
+	text := since(now, r.At)
+	if list == dueList {
+		text = due(now, r)
+	}
+	cells(a, l, []part{{w.time, sign.ink, text}, {w.what, canvas.Faint, r.Kind}, {w.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
+}
+
+// listWidths are the widths of a time, a kind, and an execution.
+type listWidths struct{ time, what, lead int }
+
+// columns fits the columns to what a list shows; times may grow as they pass.
+func (l *listing) columns(now time.Time) listWidths {
+	avail := listWidths{9, 5, 8}
+	for at := l.Offset; at < min(len(l.rows), l.Offset+l.space.H); at++ {
+		r := l.rows[at]
+		avail.time = max(avail.time, canvas.Width(due(now, r)))
+		avail.what = max(avail.what, min(15, canvas.Width(r.Kind)))
+		avail.lead = max(avail.lead, canvas.Width(subjectOf(r)))
+	}
+	avail.lead = min(avail.lead, max(8, (l.space.W-22)*3/5))
+	return avail
+}
+
+// subjectOf names the subject of a row: its execution, or an event outside of any.
+func subjectOf(r Row) string {
+	if r.State == Dead && r.Execution == "" {
+		return r.Kind
+	}
+	return executionIn(r)
+}
+
+// part is the text of a column.
+type part struct {
+	space int
+	ink   canvas.Ink
+	text  string
+}
+
+func cells(a canvas.Area, l canvas.Look, parts []part) {
+	x := 2
+	for _, p := range parts {
+		l.Field(a, x, 0, p.space, p.ink, p.text)
+		x += p.space + 1
+	}
+}
+
 // samples are rates, second by second.
 type samples struct {
 	values []float64

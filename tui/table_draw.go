@@ -15,7 +15,7 @@ func (t *table) draw(a canvas.Area, l canvas.Look, now time.Time, total int64) {
 	columns, widths := t.layout(a.W, now)
 	t.titles(a, l, columns, widths)
 	t.Rows(a.Part(0, 1, a.W, a.H-2), len(t.rows), canvas.Selected, func(row canvas.Area, at int) {
-		t.row(row, l, t.rows[at], rowLook{columns, widths, now})
+		t.row(row, l, t.rows[at], columns, widths, now)
 	})
 	if len(t.rows) == 0 {
 		a.Put(2, 2, canvas.Faint, canvas.Clip(t.emptiness(), a.W-2, l.More()))
@@ -26,12 +26,6 @@ func (t *table) draw(a canvas.Area, l canvas.Look, now time.Time, total int64) {
 		}
 	}
 	t.foot(a, l, total)
-}
-
-type rowLook struct {
-	columns []column
-	widths  []int
-	now     time.Time
 }
 
 // gutter is the width of the marks and signs before the columns.
@@ -111,7 +105,7 @@ func truth(on bool) int {
 	return 0
 }
 
-func (t *table) row(a canvas.Area, l canvas.Look, r Row, how rowLook) {
+func (t *table) row(a canvas.Area, l canvas.Look, r Row, columns []column, widths []int, now time.Time) {
 	s := signOf(l, r.State)
 	if t.marked[r.ID] {
 		a.Put(0, 0, canvas.Warn|canvas.Strong, l.Pick("◆", "#"))
@@ -120,12 +114,12 @@ func (t *table) row(a canvas.Area, l canvas.Look, r Row, how rowLook) {
 		a.Put(2, 0, s.ink, s.glyph)
 	}
 	x := t.gutter()
-	for i, c := range how.columns {
-		w := how.widths[i]
+	for i, c := range columns {
+		w := widths[i]
 		if w == 0 {
 			continue
 		}
-		text, from := canvas.Clip(c.text(r, how.now), w, l.More()), x
+		text, from := canvas.Clip(c.text(r, now), w, l.More()), x
 		if c.right {
 			from = x + w - canvas.Width(text)
 		}

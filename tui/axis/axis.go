@@ -64,7 +64,7 @@ type Tick struct {
 const (
 	stepWidth    = 12.0
 	maxSteps     = 720.0
-	pauseWidth   = 58.0
+	breakWidth   = 58.0
 	stretchWidth = 130.0
 	gapWidth     = 22.0
 	edgeWidth    = 5.0
@@ -76,7 +76,7 @@ func New(stamps []history.Moment, opts Options) *Scale {
 	if len(s.moments) == 0 {
 		return s
 	}
-	s.pauses()
+	s.findBreaks()
 	s.place()
 	s.mark()
 	return s
@@ -103,12 +103,12 @@ func momentsOf(stamps []history.Moment) []moment {
 	return out
 }
 
-// maxPauses is the maximum number of breaks.
-const maxPauses = 8
+// maxBreaks is the maximum number of breaks.
+const maxBreaks = 8
 
-// pauses finds the long idle stretches.
-func (s *Scale) pauses() {
-	left := maxPauses
+// findBreaks finds the long idle stretches.
+func (s *Scale) findBreaks() {
+	left := maxBreaks
 	var within func(from, to int)
 	within = func(from, to int) {
 		longest := s.longest(from, to)
@@ -164,16 +164,16 @@ func (s *Scale) place() {
 		}
 		step = min(stepWidth, maxSteps/float64(max(steps, 1)))
 	}
-	width := s.placeAll(step, pauseWidth)
-	if n := float64(len(s.Breaks)); n > 0 && s.opts.BreakWidth > 100*pauseWidth/width {
+	width := s.placeAll(step, breakWidth)
+	if n := float64(len(s.Breaks)); n > 0 && s.opts.BreakWidth > 100*breakWidth/width {
 		share := min(s.opts.BreakWidth/100, 0.5/n)
-		width = s.placeAll(step, max(pauseWidth, share*(width-n*pauseWidth)/(1-n*share)))
+		width = s.placeAll(step, max(breakWidth, share*(width-n*breakWidth)/(1-n*share)))
 	}
-	s.shrink(100 / width) // percent
+	s.multiply(100 / width)
 }
 
 // placeAll places every moment, with breaks of a width, and returns the total width.
-func (s *Scale) placeAll(step, pause float64) (width float64) {
+func (s *Scale) placeAll(step, breakSpace float64) (width float64) {
 	s.Breaks = nil
 	x := edgeWidth
 	for from := 0; from < len(s.moments); {
@@ -183,8 +183,8 @@ func (s *Scale) placeAll(step, pause float64) (width float64) {
 		}
 		x = s.placeStretch(from, to, x, step)
 		if to < len(s.moments)-1 {
-			s.Breaks = append(s.Breaks, Break{x, x + pause, s.gap(to)})
-			x += pause
+			s.Breaks = append(s.Breaks, Break{x, x + breakSpace, s.gap(to)})
+			x += breakSpace
 		}
 		from = to + 1
 	}
@@ -207,7 +207,8 @@ func (s *Scale) placeStretch(from, to int, x, step float64) float64 {
 	return x
 }
 
-func (s *Scale) shrink(by float64) {
+// multiply scales all positions, and adds the bands.
+func (s *Scale) multiply(by float64) {
 	for i := range s.moments {
 		m := &s.moments[i]
 		m.from, m.to = m.from*by, m.to*by
