@@ -48,12 +48,12 @@ func commands() []command {
 
 // commands returns the commands that are available here.
 func (m *model) commands() []command {
-	moves := m.overview.Clock.Moves
+	clock := m.overview.Clock
 	verbs := []Verb{Fire, Cancel, Reschedule, Suspend, Resume, Retry, Replay, Drop, Emit, Record}
 	return slices.DeleteFunc(commands(), func(c command) bool {
 		verb := Verb(c.name)
 		ofTime := slices.ContainsFunc(timeCommands(), func(t command) bool { return t.name == c.name })
-		return slices.Contains(verbs, verb) && !can(m.source, verb) || ofTime && !moves
+		return slices.Contains(verbs, verb) && !can(m.source, verb) || ofTime && !clock.Moves || c.name == "speed" && !clock.Seeks
 	})
 }
 

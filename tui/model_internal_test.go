@@ -379,6 +379,7 @@ func TestAdvance(t *testing.T) {
 	if diff := cmp.Diff(want, f.moves); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
+	p.keys(":", "s").has("seek").lacks("sets the speed") // it runs at real speed
 	p = playing(t, newScripted(), 80, 24, Options{}).keys(":", "'play", "enter")
 	p.has("time cannot be moved here")
 }
