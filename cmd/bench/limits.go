@@ -11,7 +11,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// limits measures the bare commands that the services send, which the engine cannot exceed.
+// limits measures bare commands such as the services send. The engine can exceed a limit only by sending
+// fewer: a worker handles several messages of an execution in one script.
 type limits struct{ *scenarioRun }
 
 func (s *scenarioRun) limits() limits { return limits{s} }

@@ -56,8 +56,8 @@ type Result struct {
 	Most  float64 `json:"most,omitempty"`  // the longest time
 	Bytes float64 `json:"bytes,omitempty"`
 
-	// Limit is the figure of bare commands in the same run, 0 if there is none. For Ratio
-	// see beside.
+	// Limit is the figure of LimitOf in the same run, such as that of bare commands; 0 if there is
+	// none. For Ratio see beside.
 	Limit   float64 `json:"limit"`
 	LimitOf string  `json:"limit_of"`
 	Ratio   float64 `json:"ratio"`

@@ -23,8 +23,8 @@ type workflow struct {
 }
 
 // steps returns the number of messages of an execution whose tasks go through the stream: its start,
-// and the request and the result of each task. Each message is read, handled in one script and
-// acknowledged.
+// and the request and the result of each task. Each message is read, handled in a script and
+// acknowledged; a script can handle several messages of one execution.
 func (w workflow) steps() int { return 1 + 2*w.tasks }
 
 // document returns a complete document with these tasks.

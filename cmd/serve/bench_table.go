@@ -28,11 +28,14 @@ func (b *bencher) table(report *bench.Report) {
 		set.Workers, set.Executors, set.Timers, services, set.Batch, set.Fires, set.Duration)
 	benchColumns().Table(b.sh, report.Results, false)
 	b.histograms(report.Results)
-	fmt.Fprintln(b.sh.Out, "\nLimits, by bare commands in the same run:")
+	fmt.Fprintln(b.sh.Out, "\nThe limits, measured in the same run:")
 	printed := map[string]bool{}
 	for _, r := range report.Results {
 		line := r.Scenario + ": " + r.LimitOf
-		if r.LimitOf != "" && !printed[line] && !strings.Contains(r.Name, "lateness") {
+		if r.P50 != 0 { // its limit has times of its own
+			line = r.Scenario + ", " + r.Name + ": " + r.LimitOf
+		}
+		if r.LimitOf != "" && !printed[line] {
 			printed[line] = true
 			fmt.Fprintf(b.sh.Out, "  %s\n", line)
 		}
