@@ -45,6 +45,11 @@ func Defaults() Options {
 	return o
 }
 
+// alarms reports whether an alarm ends a read that may block for patience on time.
+func (o Options) alarms(patience time.Duration) bool {
+	return o.Alarm != nil && patience <= o.Lookahead
+}
+
 func (o Options) check() error {
 	var errs []error
 	if o.Block > 0 && o.MaxSleep <= 0 {
@@ -127,7 +132,7 @@ func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err e
 		}
 		return now, wake, nil
 	}
-	if s.opts.Alarm != nil && patience <= s.opts.Lookahead && patience < s.opts.Block {
+	if s.opts.alarms(patience) {
 		defer s.opts.Alarm(patience)()
 	}
 	now, wake, err = s.consumer.Fill(ctx, patience)

@@ -164,7 +164,11 @@ func (w *Watch) blockFor(s *Service, o Options) (patience time.Duration, rest <-
 		patience = w.readTime(o)
 	}
 	// Before the first reply of Redis with its time, it is unknown when the read ends.
-	if back := w.now.Add(patience); !w.now.IsZero() && (w.reader == nil || back.Before(w.readEnds)) {
+	back := w.now.Add(patience)
+	if o.Alarm != nil && !o.alarms(patience) {
+		back = back.Add(o.Lookahead) // Redis ends it late
+	}
+	if !w.now.IsZero() && (w.reader == nil || back.Before(w.readEnds)) {
 		w.reader, w.readEnds = s, back
 	}
 	return patience, nil

@@ -99,6 +99,41 @@ func TestWatchWaits(t *testing.T) {
 	}
 }
 
+// A short read ends on time even if it is as long as Block.
+func TestAlarms(t *testing.T) {
+	t.Parallel()
+	o := Options{Lookahead: 100 * time.Millisecond}
+	o.Block = 100 * time.Millisecond
+	o.Alarm = func(time.Duration) func() { return func() {} }
+	if !o.alarms(o.Block) {
+		t.Error("no alarm: Redis ends the read up to 100 ms after the timer is due")
+	}
+	if o.alarms(o.Lookahead + time.Millisecond) {
+		t.Error("an alarm for a read that ends before the timer is due without one")
+	}
+}
+
+// No service relies on a read that Redis may end after the timer is due, as it does up to 100 ms late
+// without an alarm.
+func TestWatchAllowsForLateReads(t *testing.T) {
+	t.Parallel()
+	w, a, b := watched(time.Second)
+	o := Options{MaxSleep: sleep, Lookahead: 100 * time.Millisecond}
+	o.Block = 2 * time.Second
+	o.Alarm = func(time.Duration) func() { return func() {} }
+	b.idle = true
+	if patience, _ := w.blockFor(a, o); patience != 900*time.Millisecond {
+		t.Fatalf("a waits %v", patience)
+	}
+	if _, rest := w.blockFor(b, o); rest == nil {
+		t.Error("b does not rest, although a returns in time")
+	}
+	w.recordSet(time.Time{}, noon().Add(950*time.Millisecond))
+	if patience, rest := w.blockFor(b, o); patience != 850*time.Millisecond || rest != nil {
+		t.Errorf("b waits %v for a timer that is due before a may return, want 850ms", patience)
+	}
+}
+
 // No service relies on another that began to wait before the time was known.
 func TestWatchBeginsWithoutTime(t *testing.T) {
 	t.Parallel()
