@@ -137,7 +137,7 @@ func (p *executionPage) readRequests(ctx context.Context, r *cli.Remote, x store
 		return nil, err
 	}
 	running, now, err := processes.In(r.Store).All(ctx)
-	if err != nil {
+	if store.Down(r.Store, err) { // otherwise only the master of a cluster that knows them is down
 		return nil, err
 	}
 	lease := time.Duration(0) // the shortest of the executors that run: any of them claims after its own

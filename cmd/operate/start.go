@@ -204,11 +204,12 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 }
 
 // startLimits returns the lowest limits of the processes whose workers serve the tenant. If
-// there are none, it returns those of this command's settings.
+// there are none, or the master of a cluster that knows them is down, it returns those of this
+// command's settings.
 func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (processes.Limits, error) {
 	var limits processes.Limits
 	all, now, err := processes.In(r.Store).All(ctx)
-	if err != nil {
+	if store.Down(r.Store, err) {
 		return limits, err
 	}
 	known := false

@@ -49,47 +49,43 @@ const patience = 2 * time.Second
 func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	reason := unreachable(ctx, e)
-	if reason == "" {
-		reason = readOnly(ctx, e)
+	state := within(ctx, redisState{reason: "Redis does not answer"}, func() redisState { return stateOf(ctx, e) })
+	if state.reason == "" && len(e.Health()) == 0 {
+		state.reason = "the services have not started"
 	}
-	if reason != "" {
-		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
-		return
-	}
-	if len(e.Health()) == 0 {
-		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": "the services have not started"})
+	if state.reason != "" {
+		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": state.reason})
 		return
 	}
 	body := map[string]string{"status": "ready"}
-	if reason := missingMasters(ctx, e); reason != "" {
-		body["reason"] = reason
+	if state.limit != "" {
+		body["reason"] = state.limit
 	}
 	answer(w, http.StatusOK, body)
 }
 
-// missingMasters returns which masters of a Redis Cluster cannot be used, "" if all can. It returns when
-// ctx ends.
-func missingMasters(ctx context.Context, e *engine.Engine) (reason string) {
+// redisState says why Redis cannot be used, or only in part; both are "" if all of it can be used.
+type redisState struct{ reason, limit string }
+
+func stateOf(ctx context.Context, e *engine.Engine) redisState {
 	if !e.Store.Clustered() {
-		return ""
+		return redisState{reason: readOnly(ctx, e)}
 	}
-	return within(ctx, "not every master of the Redis Cluster answers: the tenants of the others wait", func() string {
-		asking, cancel := context.WithTimeout(ctx, patience/2)
-		defer cancel()
-		writable, all, err := store.WritableMasters(asking, e.Store)
-		switch {
-		case err != nil:
-			return public(err)
-		case writable < all:
-			return fmt.Sprintf("only %d of %d masters of the Redis Cluster answer and accept writes: the tenants of the others wait", writable, all)
-		default:
-			return ""
-		}
-	})
+	asking, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	switch writable, all, err := store.WritableMasters(asking, e.Store); {
+	case err != nil:
+		return redisState{reason: public(err)}
+	case writable == 0:
+		return redisState{reason: fmt.Sprintf("none of the %d masters of the Redis Cluster answers and accepts writes", all)}
+	case writable < all:
+		return redisState{limit: fmt.Sprintf("only %d of %d masters of the Redis Cluster answer and accept writes: the tenants of the others wait", writable, all)}
+	default:
+		return redisState{}
+	}
 }
 
-// readOnly returns why Redis refuses writes, "" if it does not.
+// readOnly returns why Redis does not answer or refuses writes, "" if it accepts them.
 func readOnly(ctx context.Context, e *engine.Engine) string {
 	reason, err := store.RefusedWrites(ctx, e.Store)
 	switch {
@@ -113,12 +109,12 @@ func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 }
 
 // within returns the result of ask, or late if ctx ends first: a connection may hang for longer.
-func within(ctx context.Context, late string, ask func() string) string {
-	answered := make(chan string, 1)
+func within[T any](ctx context.Context, late T, ask func() T) T {
+	answered := make(chan T, 1)
 	go func() { answered <- ask() }()
 	select {
-	case reason := <-answered:
-		return reason
+	case state := <-answered:
+		return state
 	case <-ctx.Done():
 		return late
 	}

@@ -197,7 +197,7 @@ func (v View) Unserved(ctx context.Context, tenant string, groups map[string]str
 		return nil, err
 	}
 	all, now, err := processes.In(v.store).All(ctx)
-	if err != nil {
+	if store.Down(v.store, err) { // otherwise only the master of a cluster that knows them is down
 		return nil, err
 	}
 	for _, service := range slices.Sorted(maps.Keys(groups)) {
