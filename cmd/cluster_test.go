@@ -111,8 +111,8 @@ func TestOtherMasters(t *testing.T) {
 	}
 	for _, list := range []struct {
 		command, missing string
-	}{{"ps", "the executions of these tenants are missing: "}, {"dlq ls", "dead letters on other masters, if there are any, are missing: "}} {
-		args := append(strings.Fields(list.command), "-A", "-o", "json", "--redis-url", url)
+	}{{"ps -A", "the executions of these tenants are missing: "}, {"dlq ls -A", "dead letters on other masters, if there are any, are missing: "}, {"tenants ls", "tenants on other masters are missing: "}} {
+		args := append(strings.Fields(list.command), "-o", "json", "--redis-url", url)
 		stdout, stderr, code := flunq(t, nil, args...)
 		if code != 6 || !strings.Contains(stderr, "flunq: "+list.missing) || !strings.Contains(stdout, `"tenant": "t-`) || strings.Contains(stdout, down) {
 			t.Errorf("%s: code %d: %s%s", list.command, code, stdout, stderr)

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,28 +52,30 @@ func newTenantsListCommand(sh *cli.Shell) *cobra.Command {
 
 func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) error {
 	known, err := r.Store.Tenants(ctx)
-	if err != nil {
-		return err
-	}
-	found, err := r.Store.FindTenants(ctx)
-	if err != nil {
-		return err
+	found, wrong := r.Store.FindTenants(ctx)
+	missing := cmp.Or(err, wrong) // since a master of a cluster is down
+	if missing != nil && !r.Store.Clustered() {
+		return missing
 	}
 	names := append(known, found...)
 	slices.Sort(names)
 	var rows []tenantRow
 	for _, name := range slices.Compact(names) {
 		n, err := r.Store.Counts(ctx, name)
-		if err != nil {
-			return err
-		}
-		at, err := r.Store.AddressOf(ctx, name)
-		if err != nil {
-			return err
+		at, wrong := r.Store.AddressOf(ctx, name)
+		if err := cmp.Or(err, wrong); err != nil {
+			if !r.Store.Clustered() {
+				return err
+			}
+			missing = err
+			continue
 		}
 		rows = append(rows, tenantRow{name, n.Open, n.Completed + n.Faulted + n.Cancelled, at})
 	}
-	return cli.List[tenantRow]{
+	if missing != nil {
+		missing = fmt.Errorf("tenants on other masters are missing: %w", missing)
+	}
+	return errors.Join(cli.List[tenantRow]{
 		Columns: []cli.Column[tenantRow]{
 			{Title: "TENANT", Text: func(w tenantRow) string { return w.Tenant }},
 			{Title: "OPEN", Text: func(w tenantRow) string { return strconv.FormatInt(w.Open, 10) }},
@@ -80,7 +84,7 @@ func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) err
 		},
 		ID:    func(w tenantRow) string { return w.Tenant },
 		Empty: "no tenants; starting an execution creates one",
-	}.Print(c.sh, c.format, rows)
+	}.Print(c.sh, c.format, rows), missing)
 }
 
 func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
