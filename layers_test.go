@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"cmd/bench":              {"engine/...", "sim", "sim/explore", "sim/search"},
 	"cmd/playback":           {"cmd/describe", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "tui"},
 	"cmd/graph":              {"engine/dsl", "engine/expr", "engine/expr/canonical"},
-	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "sim/recording", "tui/axis", "engine/excerpt"},
+	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "sim/recording", "sim/spec", "tui/axis", "engine/excerpt"},
 	"cmd/actions":            {"cmd/dev", "engine/...", "sim", "sim/recording"},
 	"cmd/describe":           {"cmd/graph", "engine/dsl", "engine/event", "engine/history", "tui"},
 	"cmd/top":                {"cmd/dev", "cmd/actions", "cmd/describe", "engine/...", "tui"},
