@@ -19,7 +19,8 @@ func (s scheduling) bytes(ctx context.Context) error {
 	if !m.read(ctx, nil).known {
 		return nil
 	}
-	n := s.opts.Timers
+	const fewest = 10_000 // what Redis allocates and frees meanwhile exceeds the memory of fewer
+	n := max(s.opts.Timers, fewest)
 	for name, span := range map[string]time.Duration{"an hour": time.Hour, "15 days": schedule.DefaultLimits().MaxDelay} {
 		s.report("ids spread over "+name, 0)
 		bytes, err := m.grown(ctx, func() error { return s.index(ctx, n, span) })
