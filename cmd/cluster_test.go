@@ -111,7 +111,7 @@ func TestOtherMasters(t *testing.T) {
 	}
 	for _, list := range []struct {
 		command, missing string
-	}{{"ps -A", "the executions of these tenants are missing: "}, {"dlq ls -A", "dead letters on other masters, if there are any, are missing: "}, {"tenants ls", "tenants on other masters are missing: "}} {
+	}{{"ps -A", "the executions of these tenants are missing: "}, {"dlq ls -A", "dead letters on other masters, if there are any, are missing: "}, {"tenants ls", "tenants on other masters, if there are any, are missing: "}} {
 		args := append(strings.Fields(list.command), "-o", "json", "--redis-url", url)
 		stdout, stderr, code := flunq(t, nil, args...)
 		if code != 6 || !strings.Contains(stderr, "flunq: "+list.missing) || !strings.Contains(stdout, `"tenant": "t-`) || strings.Contains(stdout, down) {
@@ -181,10 +181,10 @@ func TestMasterOfTenantsDown(t *testing.T) {
 		t.Errorf("start: code %d: %s%s", code, stdout, stderr)
 	}
 	stdout, stderr, code := flunq(t, nil, "ps", "-A", "--status", "completed", "-o", "json", "--redis-url", url)
-	if code != 6 || strings.Count(stdout, `"tenant": "`+tenant) != 2 || !strings.Contains(stderr, "flunq: the executions of tenants on other masters are missing: ") {
+	if code != 6 || strings.Count(stdout, `"tenant": "`+tenant) != 2 || !strings.Contains(stderr, "flunq: the executions of tenants on other masters, if there are any, are missing: ") {
 		t.Errorf("ps: code %d: %s%s", code, stdout, stderr)
 	}
-	if _, stderr, code := flunq(t, nil, "timers", "ls", "-A", "--redis-url", url); code != 6 || !strings.Contains(stderr, "flunq: the timers of tenants on other masters are missing: ") {
+	if _, stderr, code := flunq(t, nil, "timers", "ls", "-A", "--redis-url", url); code != 6 || !strings.Contains(stderr, "flunq: the timers of tenants on other masters, if there are any, are missing: ") {
 		t.Errorf("timers ls: code %d: %s", code, stderr)
 	}
 	cancel()

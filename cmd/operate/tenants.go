@@ -73,7 +73,7 @@ func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) err
 		rows = append(rows, tenantRow{name, n.Open, n.Completed + n.Faulted + n.Cancelled, at})
 	}
 	if missing != nil {
-		missing = fmt.Errorf("tenants on other masters are missing: %w", missing)
+		missing = fmt.Errorf("tenants on other masters, if there are any, are missing: %w", missing)
 	}
 	return errors.Join(cli.List[tenantRow]{
 		Columns: []cli.Column[tenantRow]{

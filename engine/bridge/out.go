@@ -60,11 +60,12 @@ func (o *Out) Step(ctx context.Context) (wake time.Time, err error) {
 		o.wait(ctx)
 		return wake, nil
 	}
-	if err := o.acknowledge(ctx); store.Down(o.store, err) {
-		return wake, err
+	unacknowledged := o.acknowledge(ctx)
+	if store.Down(o.store, unacknowledged) {
+		return wake, unacknowledged
 	}
 	now, err := o.read(ctx, tenants)
-	if store.Down(o.store, err) {
+	if err = errors.Join(unacknowledged, err); store.Down(o.store, err) {
 		return now, err
 	}
 	if err == nil && len(o.buffers) == 0 && len(o.handled) == 0 && len(o.unsure) == 0 {
@@ -351,8 +352,14 @@ func (o *Out) acknowledge(ctx context.Context) error {
 	r := o.reader()
 	r.Handled = o.handled
 	err := o.streams.Acknowledge(ctx, r)
-	if !store.Down(o.store, err) { // the entries of a master that is down are published again
-		o.handled = nil
+	if store.Down(o.store, err) {
+		return err
 	}
+	for _, e := range r.Handled {
+		if _, ours := slices.BinarySearch(o.known, e.Tenant); ours && err != nil {
+			o.unsure[e.Tenant] = true // what is still pending is published again
+		}
+	}
+	o.handled = nil
 	return err
 }

@@ -67,6 +67,7 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 // redisState says why Redis cannot be used, or only in part; both are "" if all of it can be used.
 type redisState struct{ reason, limit string }
 
+// stateOf asks Redis, or all masters of a cluster. A cluster can be used if one of them can.
 func stateOf(ctx context.Context, e *engine.Engine) redisState {
 	if !e.Store.Clustered() {
 		return redisState{reason: readOnly(ctx, e)}
