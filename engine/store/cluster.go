@@ -158,7 +158,7 @@ func Reachable(ctx context.Context, s *Store, what string) (reachable []string, 
 	}
 	if err != nil {
 		if found, _ := s.FindTenants(ctx); len(found) > 0 {
-			return found, fmt.Errorf("the %s of tenants on other masters are missing: %w", what, err)
+			return found, fmt.Errorf("the %s of tenants on other masters, if there are any, are missing: %w", what, err)
 		}
 		return nil, err
 	}
