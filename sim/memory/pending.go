@@ -90,11 +90,11 @@ type claimOptions struct {
 
 // xclaim implements XCLAIM.
 func xclaim(db *Database, args []string) resp.Reply {
-	c, bad := parseClaimOptions(db, args[4:])
+	st, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	st, g, bad := findGroup(db, args[1], args[2])
+	c, bad := parseClaimOptions(db, args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}

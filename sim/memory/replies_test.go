@@ -78,6 +78,8 @@ XAUTOCLAIM s g c2 9999999 0-0 COUNT 10
 XAUTOCLAIM s g c2 0 0-0 COUNT 10
 XPENDING s g
 XACK s g 4-0
+XCLAIM s nope c1 x 1-0
+XDEL absent x
 XDEL s 1-0
 XDEL s 1-0 77-0
 XLEN s
@@ -104,6 +106,7 @@ ZADD z 1 one 2 two 3.5 three
 ZADD z 1.25 one
 ZADD z NX 9 one
 ZADD z x one
+ZADD z 1e400 one
 ZSCORE z one
 ZSCORE z none
 ZMSCORE z one none
@@ -128,6 +131,12 @@ SET str value
 SET str value NX
 GET str
 GET none
+GETRANGE str 1 2
+GETRANGE str -9 -9
+GETRANGE str 0 -9
+GETRANGE str -1 -2
+GETRANGE none 0 9
+XSETID str x
 HGET str a
 XADD str * a b
 ZADD str 1 a

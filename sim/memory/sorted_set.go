@@ -122,7 +122,7 @@ func formatScore(score float64) string { return lua.Number(score, 17) }
 // parseScore parses a score.
 func parseScore(text string) (float64, bool) {
 	score, err := strconv.ParseFloat(text, 64)
-	if err != nil && !math.IsInf(score, 0) || math.IsNaN(score) || strings.ContainsAny(text, "_pP") {
+	if err != nil || math.IsNaN(score) || strings.ContainsAny(text, "_pP") {
 		return 0, false
 	}
 	return score, true

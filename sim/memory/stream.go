@@ -217,8 +217,11 @@ func parseCount(args []string) (count int, bad string) {
 
 func xdel(db *Database, args []string) resp.Reply {
 	st, ok := find[stream](db, args[1])
-	if !ok {
+	switch {
+	case !ok:
 		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.Int(0)
 	}
 	ids := make([]streamID, 0, len(args)-2)
 	for _, text := range args[2:] {
@@ -227,9 +230,6 @@ func xdel(db *Database, args []string) resp.Reply {
 			return resp.Fail(noStreamID)
 		}
 		ids = append(ids, id)
-	}
-	if st == nil {
-		return resp.Int(0)
 	}
 	n := 0
 	for _, id := range ids {
@@ -251,10 +251,10 @@ func xsetID(db *Database, args []string) resp.Reply {
 	st, ok := find[stream](db, args[1])
 	id, okID := parseStreamID(args[2], 0)
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case !okID:
 		return resp.Fail(noStreamID)
+	case !ok:
+		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.Fail("ERR no such key")
 	case len(st.entries) > 0 && id.less(st.entries[len(st.entries)-1].streamID):

@@ -103,12 +103,26 @@ func getRange(db *Database, args []string) resp.Reply {
 	if t == nil {
 		t = &text{}
 	}
-	from, to, valid := indexRange(args[2], args[3], len(t.value))
+	first, okFirst := integer(args[2])
+	last, okLast := integer(args[3])
 	switch {
-	case !valid:
+	case !okFirst || !okLast:
 		return resp.Fail(noInteger)
 	case !ok:
 		return resp.Fail(wrongType)
+	case first < 0 && last < first:
+		return resp.Text("")
 	}
-	return resp.Text(t.value[from:to])
+	// Unlike in a list, an index before the start is the first byte, also as the last index.
+	size := int64(len(t.value))
+	if first < 0 {
+		first = max(first+size, 0)
+	}
+	if last < 0 {
+		last = max(last+size, 0)
+	}
+	if last = min(last, size-1); first > last {
+		return resp.Text("")
+	}
+	return resp.Text(t.value[first : last+1])
 }
