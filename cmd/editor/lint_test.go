@@ -36,6 +36,7 @@ func broken() map[string]string {
 		"exit-in-loop":       "do: [{a: {for: {in: .b}, do: [{c: {wait: PT1S, then: exit}}]}}]",
 		"branch-exports":     "do: [{a: {fork: {branches: [{b: {wait: PT1S, export: {as: .}}}, {c: {wait: PT1S, export: {as: .}}}]}}}]",
 		"go-duration":        "do: [{a: {wait: 1h30m}}]",
+		"event-attribute":    "do: [{a: {emit: {event: {with: {type: b, attempt: 2}}}}}]",
 		"listen-timeout":     "do: [{a: {listen: {to: {one: {with: {type: b}}}}}}]",
 		"uri-variable":       "do: [{a: {set: {name: 1}}}, {b: {call: http, with: {method: get, endpoint: 'https://a.example/{nam}'}}}]",
 		"boolean":            "do: [{a: {set: {country: NO, sure: 'yes', off: true}}}]",

@@ -2,9 +2,11 @@ package dsl
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -19,22 +21,37 @@ func (p *events) emit(n *yaml.Node, s scope) *expr.Value {
 	if !p.object(n, "emit", keys("event").need("event").under("event", "with").under("event: with", eventKeys().known...)) {
 		return none
 	}
-	event := n.Get("event")
-	if event == nil || !p.object(event, "emit.event", keys("with").need("with").others().under("with", eventKeys().known...)) {
+	emitted := n.Get("event")
+	if emitted == nil || !p.object(emitted, "emit.event", keys("with").need("with").others().under("with", eventKeys().known...)) {
 		return none
 	}
-	with := event.Get("with")
+	with := emitted.Get("with")
 	if with == nil || !p.object(with, "emit.event.with", eventKeys().need("type").others()) {
 		return none
 	}
 	p.attributes(with, s)
-	emitted := p.value(with, s)
+	for _, f := range with.Fields {
+		p.extension(f)
+	}
+	envelope := p.value(with, s)
 	if at := with.Get("time"); at != nil && at.Shape == yaml.Text && !whole(at.Text()).is {
 		if _, err := time.Parse(time.RFC3339Nano, at.Text()); err != nil {
 			p.Mistake(at.Pos, "write it as 2026-01-31T08:00:00Z", "time: %s is not an RFC 3339 timestamp", yaml.Quote(at.Text()))
 		}
 	}
-	return emitted
+	return envelope
+}
+
+// extension warns of an attribute that is no part of the emitted event. Stored documents may have
+// some, so it is not a mistake.
+func (p *events) extension(f yaml.Field) {
+	switch {
+	case slices.Contains(eventKeys().known, f.Key), f.Key == "specversion" && f.Value.Text() == event.SpecVersion:
+	case slices.Contains(event.OwnAttributes(), f.Key):
+		p.Warn(ruleAttribute, f.Pos, "remove it, or give it another name", "flunq reserves the attribute %s: this value is dropped", f.Key)
+	case !event.AttributeName(f.Key):
+		p.Warn(ruleAttribute, f.Pos, "use only a to z and 0 to 9, or put it into data", "CloudEvents allows no attribute with the name %s", yaml.Quote(f.Key))
+	}
 }
 
 func eventKeys() members {

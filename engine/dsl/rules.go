@@ -21,6 +21,7 @@ const (
 	ruleExitInLoop    = "exit-in-loop"
 	ruleBranchExports = "branch-exports"
 	ruleGoDuration    = "go-duration"
+	ruleAttribute     = "event-attribute"
 )
 
 // Rule is a rule that a valid document may break.
@@ -49,5 +50,6 @@ func Rules() []Rule {
 		{ruleExitInLoop, "exit in a loop: runtimes disagree what it leaves"},
 		{ruleBranchExports, "two branches that export: runtimes disagree"},
 		{ruleGoDuration, "a duration such as 1h30m, which only flunq accepts"},
+		{ruleAttribute, "an event attribute that is dropped or has an invalid name"},
 	}
 }
