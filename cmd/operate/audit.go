@@ -71,17 +71,18 @@ func (a *auditCommand) run(ctx context.Context, r *cli.Remote, now time.Time, id
 		return err
 	}
 	var rows []auditRow
+	damaged := unread{}
 	if len(ids) > 0 {
 		rows, err = a.ofExecutions(ctx, r, ids, since)
 	} else {
-		rows, err = a.ofAll(ctx, r, since)
+		rows, err = a.ofAll(ctx, r, since, damaged)
 	}
 	if err != nil {
 		return err
 	}
 	rows = slices.DeleteFunc(rows, func(row auditRow) bool { return a.by != "" && row.By != a.by || row.Time.Before(since) })
 	slices.SortStableFunc(rows, func(a, b auditRow) int { return a.Time.Compare(b.Time) })
-	return cli.List[auditRow]{
+	return errors.Join(damaged.err(), cli.List[auditRow]{
 		Columns: []cli.Column[auditRow]{
 			{Title: "TIME", Text: func(w auditRow) string { return cli.MomentMillis(w.Time) }},
 			{Title: "BY", Text: func(w auditRow) string { return w.By }},
@@ -92,7 +93,7 @@ func (a *auditCommand) run(ctx context.Context, r *cli.Remote, now time.Time, id
 		},
 		ID:    func(w auditRow) string { return w.Subject },
 		Empty: "no such operator actions are recorded",
-	}.Print(a.sh, a.format, rows)
+	}.Print(a.sh, a.format, rows))
 }
 
 // ofExecutions returns what was done to executions.
@@ -127,8 +128,9 @@ func (a *auditCommand) ofExecutions(ctx context.Context, r *cli.Remote, ids []st
 }
 
 // ofAll returns what was done in the tenant. It skips executions that ended before since: only
-// a retry could have changed them, and then they ended later.
-func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time) (rows []auditRow, err error) {
+// a retry could have changed them, and then they ended later. It adds executions that cannot be
+// read to damaged.
+func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time, damaged unread) (rows []auditRow, err error) {
 	trail, err := r.Store.AuditTrail(ctx, r.Tenant, since)
 	if err != nil {
 		return nil, err
@@ -136,7 +138,7 @@ func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time
 	for _, e := range trail {
 		rows = append(rows, trailRow(e))
 	}
-	q := store.ExecutionQuery{Limit: batchSize, Pass: func(x store.Execution) bool {
+	q := store.ExecutionQuery{Limit: batchSize, Damaged: damaged.of(r.Tenant), Pass: func(x store.Execution) bool {
 		return x.Version > 0 && (x.EndedAt.IsZero() || !x.EndedAt.Before(since))
 	}}
 	for {

@@ -97,7 +97,7 @@ func (m *migration) run(ctx context.Context, r *cli.Remote, ids []string) error 
 		return err
 	}
 	by := actions.Migrator{Store: r.Store, Definitions: r.Definitions, By: m.as.by(), Reason: m.reason, From: m.from, Dry: m.dry}
-	return m.each(ctx, found, by)
+	return errors.Join(m.each(ctx, found, by), m.selection.unread.err())
 }
 
 // find reads the executions and checks that the version is registered.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -91,14 +90,12 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) e
 	if l.watch {
 		return (&watchedListing{executionListing: l, remote: r, query: query}).run(ctx)
 	}
-	damaged := map[string]error{}
+	damaged := unread{}
 	found, next, err := l.read(ctx, r, tenants, query, damaged)
 	if err != nil {
 		return cli.BadID(err)
 	}
-	for _, id := range slices.Sorted(maps.Keys(damaged)) {
-		missing = errors.Join(missing, damaged[id])
-	}
+	missing = errors.Join(missing, damaged.err())
 	if len(found) == 0 && missing != nil {
 		return missing
 	}
@@ -125,16 +122,13 @@ func (l *executionListing) tenants(ctx context.Context, r *cli.Remote) ([]string
 	return store.Reachable(ctx, r.Store, "executions")
 }
 
-// read reads one page of the executions of tenants. It adds to damaged an error for each execution that
-// cannot be read.
+// read reads one page of the executions of tenants, and adds those that cannot be read to damaged.
 func (l *executionListing) read(
-	ctx context.Context, r *cli.Remote, tenants []string, q store.ExecutionQuery, damaged map[string]error,
+	ctx context.Context, r *cli.Remote, tenants []string, q store.ExecutionQuery, damaged unread,
 ) (found []store.Execution, next string, err error) {
 	more := false
 	for _, tenant := range tenants {
-		q.Damaged = func(id string, damage error) {
-			damaged[tenant+" "+id] = fmt.Errorf("tenant %s: %w", tenant, damage)
-		}
+		q.Damaged = damaged.of(tenant)
 		some, next, err := l.selection.page(ctx, r, tenant, q)
 		if err != nil {
 			return nil, "", err

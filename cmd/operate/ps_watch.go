@@ -22,7 +22,7 @@ type watchedListing struct {
 	seen  map[string]string // what was printed of each execution that is listed, by tenant and id
 	shown string            // the table that is on the screen
 
-	damaged map[string]error // executions that cannot be read and have been reported
+	damaged unread // have been reported
 }
 
 // watchInterval is how often ps --watch reads the list.
@@ -50,7 +50,7 @@ func (w *watchedListing) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	damaged := map[string]error{}
+	damaged := unread{}
 	found, _, err := w.read(ctx, w.remote, tenants, w.query, damaged)
 	if err != nil {
 		return cli.BadID(err)
@@ -67,7 +67,7 @@ func (w *watchedListing) once(ctx context.Context) error {
 }
 
 // reportDamage prints to stderr why executions cannot be read, once for each.
-func (w *watchedListing) reportDamage(damaged map[string]error) {
+func (w *watchedListing) reportDamage(damaged unread) {
 	for _, id := range slices.Sorted(maps.Keys(damaged)) {
 		if w.damaged[id] == nil {
 			w.sh.Report(damaged[id])

@@ -67,7 +67,7 @@ func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 		printed[i] = removed{ID: x.ID, Status: x.Status}
 	}
 	if m.Dry {
-		return m.print(printed)
+		return errors.Join(m.print(printed), m.selection.unread.err())
 	}
 	if len(printed) > 0 {
 		err := m.confirmAll(ctx, "remove", len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Status })
@@ -76,7 +76,7 @@ func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 		}
 	}
 	err = m.remove(ctx, r, printed)
-	return errors.Join(err, m.print(printed))
+	return errors.Join(err, m.print(printed), m.selection.unread.err())
 }
 
 func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,6 +32,23 @@ type selection struct {
 	allowed   []string     // the statuses of executions that the command can change; nil: all
 	condition *condition   // of --where; nil if it is not given
 	wanted    event.Labels // of --label
+	unread    unread       // by all
+}
+
+// unread are the errors of executions that cannot be read, by tenant and id.
+type unread map[string]error
+
+// of returns what a query of a tenant needs to list the other executions.
+func (u unread) of(tenant string) func(id string, damage error) {
+	return func(id string, damage error) { u[tenant+" "+id] = fmt.Errorf("tenant %s: %w", tenant, damage) }
+}
+
+// err returns one error with all of them; nil if there are none.
+func (u unread) err() (err error) {
+	for _, id := range slices.Sorted(maps.Keys(u)) {
+		err = errors.Join(err, u[id])
+	}
+	return err
 }
 
 // selectionHelp explains --where and --label.
@@ -75,7 +93,7 @@ func (s *selection) either(c *cobra.Command, ids []string) error {
 }
 
 // all reads the selected executions of the tenant that have one of the allowed statuses. If
-// there are none, it says so.
+// there are none, it says so. It keeps the errors of those that cannot be read.
 func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]store.Execution, error) {
 	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
@@ -85,6 +103,8 @@ func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]st
 	if err != nil {
 		return nil, err
 	}
+	s.unread = unread{}
+	query.Damaged = s.unread.of(r.Tenant)
 	found, _, err := s.page(ctx, r, r.Tenant, query)
 	if err != nil {
 		return nil, err

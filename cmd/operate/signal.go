@@ -138,7 +138,7 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 		if len(printed) > 1 {
 			s.sh.Hint("would %s %s", s.Verb, history.Count(len(printed), "execution"))
 		}
-		return s.print(printed)
+		return errors.Join(s.print(printed), s.selection.unread.err())
 	}
 	if len(printed) > 0 && (s.Verb == "cancel" || s.selection.given()) {
 		err := s.confirmAll(ctx, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
@@ -153,7 +153,7 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 	if err == nil && s.patience.Wait {
 		err = s.await(ctx, r, found, printed)
 	}
-	return errors.Join(s.print(printed), err, s.refused(printed))
+	return errors.Join(s.print(printed), err, s.refused(printed), s.selection.unread.err())
 }
 
 // send reads the executions again, and sends the signal to those that can still take it.

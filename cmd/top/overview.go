@@ -118,9 +118,9 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	return err
 }
 
-// faulted returns executions that have failed, latest first.
+// faulted returns executions that have failed and can be read, latest first.
 func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
-	query := store.ExecutionQuery{Statuses: []string{string(tui.Faulted)}, Limit: fewFailed, MaxScanned: maxScanned}
+	query := store.ExecutionQuery{Statuses: []string{string(tui.Faulted)}, Limit: fewFailed, MaxScanned: maxScanned, Damaged: func(string, error) {}}
 	found, _, err := l.store.Executions(ctx, l.opts.Tenant, query)
 	if err != nil {
 		return nil, err

@@ -39,8 +39,9 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (page tui.Page, err error)
 	return page, lost(ctx, err)
 }
 
+// executions leaves out damaged executions, which doctor reports.
 func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: readScan}
+	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: readScan, Damaged: func(string, error) {}}
 	if q.Filter.Empty() {
 		query.MaxScanned = q.Limit + maxScanned
 	}
