@@ -37,7 +37,11 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 		d.server = m.Server
 	}
 	for n := 0; len(all) > 0 && n < len(all[0]); n++ {
-		d.add(ofMasters(names, all, n)...)
+		every := "each master"
+		if len(all) < len(c.Masters) {
+			every = "each other master"
+		}
+		d.add(ofMasters(every, names, all, n)...)
 	}
 	d.add(ofClocks(c, took))
 	return nil
@@ -81,8 +85,8 @@ func ofCluster(c store.Cluster) finding {
 }
 
 // ofMasters joins the n-th findings of the masters: equal findings share a line, and so do healthy
-// ones.
-func ofMasters(names []string, all [][]finding, n int) (out []finding) {
+// ones. every names all of them.
+func ofMasters(every string, names []string, all [][]finding, n int) (out []finding) {
 	var of [][]string        // the masters of each finding
 	differ := map[int]bool{} // findings whose texts differ
 	for i, findings := range all {
@@ -104,7 +108,7 @@ func ofMasters(names []string, all [][]finding, n int) (out []finding) {
 			out[i].Text = of[i][0] + ": " + out[i].Text + "; the others are fine, too"
 			continue
 		}
-		who := "each master"
+		who := every
 		if len(of[i]) < len(all) {
 			who = strings.Join(of[i], ", ")
 		}
@@ -119,6 +123,9 @@ func ofClocks(c store.Cluster, within time.Duration) finding {
 	known := slices.DeleteFunc(slices.Clone(c.Masters), func(m store.Master) bool { return m.Time.IsZero() })
 	if len(known) < 2 {
 		return finding{Check: "clocks", State: isUnknown, Text: "fewer than two masters report their time"}
+	}
+	if len(known) < len(c.Masters) {
+		f.Text = "the other masters' clocks agree to within a second"
 	}
 	byTime := func(a, b store.Master) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Address, b.Address)) }
 	first, last := slices.MinFunc(known, byTime), slices.MaxFunc(known, byTime)
