@@ -193,6 +193,75 @@ func TestMasterOfTenantsDown(t *testing.T) {
 	}
 }
 
+// If the master with the keys of the scheduler is down, a process that starts serves the tenants on the
+// other masters, and the scheduler once the master is back.
+func TestMasterOfSchedulerDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	url, down := cluster.URL(), cluster.MasterOf(t, "scheduler:{scheduler}:partitions")
+	tenant := ""
+	for n := 0; tenant == ""; n++ {
+		if name := fmt.Sprint("t-", n); cluster.MasterOf(t, "tenant:{"+name+"}:events") != down {
+			tenant = name
+		}
+	}
+	document := filepath.Join(t.TempDir(), "set.yaml")
+	if err := os.WriteFile(document, []byte("document: {dsl: '1.0.0', namespace: test, name: set, version: '1.0.0'}\ndo: [{done: {set: {done: true}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := flunq(t, nil, "start", document, "--tenant", tenant, "--redis-url", url); code != 0 {
+		t.Fatal(stderr)
+	}
+	down.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, lines, stopped := serving(ctx, t, "--scheduler", "--grpc", "127.0.0.1:0", "--redis-url", url)
+	var entry struct {
+		Message string `json:"msg"`
+		GRPC    string `json:"grpc"`
+	}
+	for entry.GRPC == "" {
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &entry) != nil {
+			t.Fatalf("serve says %q", lines.Text())
+		}
+	}
+	waiting := make(chan bool, 1)
+	go func() {
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "waiting for the scheduler's store") {
+				waiting <- true
+			}
+		}
+	}()
+	if stdout, stderr, code := flunq(t, nil, "start", document, "--wait", "--timeout", "30s", "--tenant", tenant, "--redis-url", url); code != 0 || !strings.Contains(stdout, `"done": true`) {
+		t.Errorf("start: code %d: %s%s", code, stdout, stderr)
+	}
+	select {
+	case <-waiting:
+	case <-ctx.Done():
+		t.Fatal("serve does not say that the scheduler waits")
+	}
+	add := []string{"schedule", "add", "--topic", "orders", "--after", "1h", "--grpc", entry.GRPC}
+	if _, stderr, code := flunq(t, nil, add...); code != 6 || !strings.Contains(stderr, "the store of the scheduler does not answer") {
+		t.Errorf("schedule add: code %d: %s", code, stderr)
+	}
+	down.Restart(t)
+	for {
+		_, stderr, code := flunq(t, nil, add...)
+		if code == 0 {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("schedule add: code %d: %s", code, stderr)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	cancel()
+	if code := <-stopped; code != 0 {
+		t.Errorf("serve: exit code %d", code)
+	}
+}
+
 // Doctor asks a master that does not answer once, and not again in each check.
 func TestDoctorOfFrozenMaster(t *testing.T) {
 	t.Parallel()

@@ -138,7 +138,7 @@ func (s SchedulerSettings) Options(process string) scheduler.Options {
 	o := scheduler.DefaultOptions()
 	o.Process, o.Partitions, o.Workers, o.Batch = process, s.Partitions, s.Workers, s.Batch
 	o.Retry, o.MemberTTL, o.Poll = s.Retry, s.Retry.Lease, scheduler.PollFor(s.Limits.MinDelay)
-	o.Clock = time.Now
+	o.Clock, o.Adopt = time.Now, !s.PartitionsGiven
 	return o
 }
 

@@ -45,6 +45,7 @@ type scheduling struct {
 	log     *slog.Logger
 	dev     *dev.Redis // of flunq dev, whose clock decides what is due; nil in flunq serve
 
+	table   *dynamo.Table // nil: the records are in Redis
 	ledger  scheduler.Ledger
 	feed    *kafka.Feed      // nil: events reach the index directly
 	intake  scheduler.Ledger // of the API: ledger, or one that sends to the feed
@@ -52,6 +53,8 @@ type scheduling struct {
 	server  *grpcserver.Server
 	listen  net.Listener // nil without the API
 	closing []func()
+
+	prepared bool
 
 	publishing sync.Mutex // held while flunq dev publishes
 	meanwhile  int        // events that publishNow published since the last publish
@@ -62,7 +65,8 @@ func (s *scheduling) has(part string) bool {
 	return len(s.parts) == 0 || slices.Contains(s.parts, wholeScheduler) || slices.Contains(s.parts, part)
 }
 
-// open assembles the scheduler and listens. The caller must call close afterwards.
+// open assembles the scheduler, prepares it unless its store is away, and listens. The caller must call
+// close afterwards.
 func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry prometheus.Registerer) error {
 	if s.has(schedulerConsumer) && !s.has(schedulerAPI) && !s.has(schedulerWorker) && s.set.Feed == cli.NoFeed {
 		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none, want kafka", schedulerConsumer)
@@ -92,13 +96,10 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if sink == nil {
 		opts.Workers = 0
 	}
-	if err := s.partitions(ctx, &opts); err != nil {
-		return err
-	}
 	if s.actors, err = scheduler.New(s.ledger, sink, opts); err != nil {
 		return err
 	}
-	if err := s.actors.Prepare(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil && !away(err) {
 		return err
 	}
 	process := telemetry.SchedulerProcess{
@@ -184,16 +185,10 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 		return nil
 	}
 	table, err := dynamo.New(ctx, s.set.Dynamo())
-	if err == nil {
-		waits := func(err error) { s.log.WarnContext(ctx, "waiting for DynamoDB", "err", err) }
-		err = retry(ctx, unreachable, waits, func() error { return table.Ready(ctx) })
-	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(table.Check(ctx)); err != nil {
-		s.log.WarnContext(ctx, "the table is incomplete", "err", err)
-	}
+	s.table = table
 	s.ledger = scheduler.NewTableLedger(table, index, nil)
 	s.intake = s.ledger
 	if s.feed != nil {
@@ -212,28 +207,34 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	return nil
 }
 
-// unreachable reports whether DynamoDB cannot be reached.
-func unreachable(err error) bool {
-	_, is := errors.AsType[*net.OpError](err)
-	return is
+// prepare checks the table and the number of partitions. It returns an error if the settings give another
+// number than Redis knows.
+func (s *scheduling) prepare(ctx context.Context) error {
+	if s.table != nil {
+		if err := s.table.Ready(ctx); err != nil {
+			return err
+		}
+		if err := errors.Join(s.table.Check(ctx)); err != nil {
+			s.log.WarnContext(ctx, "the table is incomplete", "err", err)
+		}
+	}
+	err := s.actors.Prepare(ctx)
+	if s.prepared = err == nil; !errors.Is(err, schedule.ErrPartitions) {
+		return err
+	}
+	members, err := s.ledger.Members(ctx, "", 0)
+	if err != nil {
+		return err
+	}
+	return cli.Misusef("SCHEDULER_TOTAL_PARTITIONS is %d, and the scheduler on this Redis has %d partitions: want %d; 'flunq schedule partitions %d' changes them while the scheduler runs",
+		s.set.Partitions, members.Count, members.Count, s.set.Partitions)
 }
 
-// partitions adopts the number of partitions in Redis. It returns an error if the settings give a
-// different number.
-func (s *scheduling) partitions(ctx context.Context, opts *scheduler.Options) error {
-	members, err := s.ledger.Members(ctx, "", 0)
-	switch {
-	case err != nil:
-		return err
-	case members.Count == 0 || members.Count == opts.Partitions:
-		return nil
-	case s.set.PartitionsGiven:
-		return cli.Misusef("SCHEDULER_TOTAL_PARTITIONS is %d, and the scheduler on this Redis has %d partitions: want %d; 'flunq schedule partitions %d' changes them while the scheduler runs",
-			opts.Partitions, members.Count, members.Count, opts.Partitions)
-	default:
-		opts.Partitions = members.Count
-		return nil
-	}
+// away reports whether the scheduler's part of Redis or DynamoDB is currently unavailable. Other services
+// may still work: on a cluster, the scheduler is on one master.
+func away(err error) bool {
+	_, unreachable := errors.AsType[*net.OpError](err)
+	return unreachable || store.Unavailable(err)
 }
 
 // openServer assembles the gRPC server and listens.
@@ -335,8 +336,8 @@ func (s *scheduling) check(ctx context.Context, st *store.Store) error {
 	if err == nil && s.percent > 0 && limit > 0 && used > limit/100*int64(s.percent) {
 		return fmt.Errorf("%w: Redis uses %d of %d MiB (LIMIT_REDIS_PERCENT)", schedule.ErrFull, used>>20, limit>>20)
 	}
-	if err == nil && s.set.Records == cli.InDynamo {
-		_, err = s.ledger.Get(ctx, []string{"00000000-0000-0000-0000-000000000000"}) // does the table answer?
+	if err == nil {
+		_, err = s.ledger.Get(ctx, []string{"00000000-0000-0000-0000-000000000000"}) // does its store answer?
 	}
 	return err
 }
@@ -349,7 +350,8 @@ func (s *scheduling) address() string {
 	return s.listen.Addr().String()
 }
 
-// run runs the scheduler until ctx ends, and then waits for calls and publications in progress.
+// run runs the scheduler until ctx ends, and then waits for calls and publications in progress. While its
+// store is away, calls fail and nothing is published.
 func (s *scheduling) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -367,12 +369,28 @@ func (s *scheduling) run(ctx context.Context) error {
 	if s.dev != nil {
 		go s.publishAll(ctx)
 	}
-	err := s.actors.Run(ctx, s.log)
+	err := s.work(ctx)
 	cancel()
 	if errors.Is(err, redis.ErrClosed) { // Redis hung while the process stopped
 		err = nil
 	}
 	return errors.Join(err, <-served)
+}
+
+// work prepares, unless that has been done, and runs the actors until ctx ends.
+func (s *scheduling) work(ctx context.Context) error {
+	if !s.prepared {
+		waits := func(err error) { s.log.WarnContext(ctx, "waiting for the scheduler's store", "err", err) }
+		err := retry(ctx, away, waits, func() error { return s.prepare(ctx) })
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the process was stopped
+		case err != nil:
+			return err
+		}
+		s.log.InfoContext(ctx, "the scheduler's store answers")
+	}
+	return s.actors.Run(ctx, s.log)
 }
 
 // close releases what open has opened.

@@ -120,6 +120,9 @@ func TestPartitionsChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := other.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- other.Run(ctx, slog.New(slog.DiscardHandler)) }()

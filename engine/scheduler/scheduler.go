@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Process    string // unique among the processes on one Redis
 	Partitions int    // 1 to 1024
+	Adopt      bool   // if Redis knows another number of partitions, use that
 	Workers    int    // batches published concurrently, 0 to 256
 	Manual     bool   // the caller publishes events by PublishDue, instead of workers
 	Batch      int    // events of a batch, 1 to 1000
@@ -148,12 +149,13 @@ func (s *Scheduler) NotifyEntries(entries []schedule.Entry) {
 }
 
 // Prepare sets the clock and checks the number of partitions. The first process sets it; if
-// Redis knows another number, the error wraps schedule.ErrPartitions.
+// Redis knows another number, the error wraps schedule.ErrPartitions, except with Options.Adopt.
 func (s *Scheduler) Prepare(ctx context.Context) error {
-	if err := s.ledger.SetPartitions(ctx, 0, s.opts.Partitions); err != nil {
+	err := s.ledger.SetPartitions(ctx, 0, s.opts.Partitions)
+	if err != nil && (!s.opts.Adopt || !errors.Is(err, schedule.ErrPartitions)) {
 		return err
 	}
-	_, err := s.heartbeat(ctx)
+	_, err = s.heartbeat(ctx)
 	return err
 }
 
@@ -176,12 +178,9 @@ func (s *Scheduler) heartbeat(ctx context.Context) (time.Duration, error) {
 	return s.opts.MemberTTL / 3, nil
 }
 
-// Run works until ctx ends. It then claims nothing more, and publications in progress get a few
-// seconds to finish. A failed step is logged and repeated.
+// Run works until ctx ends, after Prepare. It then claims nothing more, and publications in progress
+// get a few seconds to finish. A failed step is logged and repeated.
 func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
-	if err := s.Prepare(ctx); err != nil && ctx.Err() == nil {
-		return err
-	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(shutdownTimeout, cancel) })

@@ -69,8 +69,8 @@ func (s *simulation) boot(p *process) {
 	s.start(&actor{name: "start of " + p.name(), process: p}, func(*actor) { s.prepare(p) })
 }
 
-// prepare does the same as scheduler.Scheduler.Run: it prepares, and then steps all actors. A
-// process that cannot prepare ends, and restarts.
+// prepare prepares, and then steps all actors as scheduler.Scheduler.Run does. A process that cannot
+// prepare ends, and restarts.
 func (s *simulation) prepare(p *process) {
 	s.current.idle = true
 	if err := p.scheduler.Prepare(s.ctx); err != nil {
