@@ -125,7 +125,7 @@ func (s *Activity) text(now time.Time) string {
 func shortRun(run string) string {
 	run, attempt, _ := strings.Cut(run, "@")
 	ref, iteration, _ := strings.Cut(run, "#")
-	return history.Run(lastName(ref), iteration, attempt)
+	return history.Run(history.TaskName(ref), iteration, attempt)
 }
 
 // lasted formats how long something took, if it has ended.

@@ -139,7 +139,7 @@ func drawEvent(a canvas.Area, l canvas.Look, e *Event, now time.Time, digits int
 	x = max(x+1, min(digits+34, a.W/2))
 	task := history.Task(e.Task)
 	if canvas.Width(task) > a.W-x && e.Ref != "" {
-		task = history.Run(lastName(e.Ref), e.Iteration, e.Attempt)
+		task = history.Run(history.TaskName(e.Ref), e.Iteration, e.Attempt)
 	}
 	x = l.Rest(a, x, canvas.Normal, task)
 	if e.Task != "" {

@@ -166,7 +166,7 @@ func (l *taskList) find(ref string, around int32) int32 {
 		l.byRef = map[string]int32{}
 	}
 	at := len(l.tasks)
-	l.tasks = append(l.tasks, Task{Ref: ref, Name: lastName(ref)})
+	l.tasks = append(l.tasks, Task{Ref: ref, Name: history.TaskName(ref)})
 	l.byRef[ref] = int32(at)
 	if around == workflowTask {
 		l.roots = append(l.roots, at)
@@ -174,15 +174,6 @@ func (l *taskList) find(ref string, around int32) int32 {
 		l.tasks[around].Children = append(slices.Clip(l.tasks[around].Children), at)
 	}
 	return int32(at)
-}
-
-// lastName returns the last name in a reference.
-func lastName(ref string) string {
-	name := ref[strings.LastIndexByte(ref, '/')+1:]
-	if !strings.Contains(name, "~") {
-		return name
-	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 }
 
 // caught reports whether a task of a try belongs to its error handler.

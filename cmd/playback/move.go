@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/event"
@@ -164,7 +163,7 @@ func (pb *Playback) breaksAt(ref string) bool { return pb.breaks[ref] }
 
 // nameOf names a task run for people.
 func nameOf(run event.Run) string {
-	return history.Run(run.Ref[strings.LastIndexByte(run.Ref, '/')+1:], run.Iteration, run.Attempt)
+	return history.Run(history.TaskName(run.Ref), run.Iteration, run.Attempt)
 }
 
 // Break sets breakpoints at the tasks with this name or reference.

@@ -151,8 +151,7 @@ func (d *debugger) follow(e event.Event) *watchedExecution {
 
 func (d *debugger) stops(e event.Event) bool {
 	run := event.ParseRun(e.Task)
-	name := run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
-	return d.step || slices.Contains(d.breaks, run.Ref) || slices.Contains(d.breaks, name)
+	return d.step || slices.Contains(d.breaks, run.Ref) || slices.Contains(d.breaks, history.TaskName(run.Ref))
 }
 
 // prompt shows where the run stopped, and takes commands until one continues it.

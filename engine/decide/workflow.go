@@ -8,13 +8,13 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 )
 
 // New returns the state of an execution that has not started.
@@ -148,9 +148,8 @@ func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
 	if m.Parent == "" || m.ParentTask == "" {
 		return
 	}
-	ref := event.ParseRun(m.ParentTask).Ref
 	c := event.Completed{
-		TaskID: m.ParentTask, TaskName: ref[strings.LastIndexByte(ref, '/')+1:], TaskType: string(dsl.Run),
+		TaskID: m.ParentTask, TaskName: history.TaskName(event.ParseRun(m.ParentTask).Ref), TaskType: string(dsl.Run),
 		Success: typ == event.WorkflowCompleted, Output: ended.Output, Error: ended.Error,
 		DurationMS: m.elapsed(m.StartedAt),
 	}

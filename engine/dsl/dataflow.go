@@ -135,8 +135,8 @@ func (p *dataFlow) badSchema(document *yaml.Node, what string, err error) {
 	reported := map[yaml.Pos]bool{}
 	for _, v := range invalid.Violations {
 		n := document
-		for segment := range strings.SplitSeq(strings.TrimPrefix(v.Path, "/"), "/") {
-			if _, next := n.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)); next != nil {
+		for segment := range yaml.Segments(v.Path) {
+			if _, next := n.Step(segment); next != nil {
 				n = next
 			}
 		}

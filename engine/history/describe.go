@@ -37,7 +37,7 @@ func subject(e event.Event) string {
 		return "the workflow"
 	}
 	run := event.ParseRun(e.Task)
-	return "task " + Run(run.Ref[strings.LastIndexByte(run.Ref, '/')+1:], run.Iteration, run.Attempt)
+	return "task " + Run(TaskName(run.Ref), run.Iteration, run.Attempt)
 }
 
 // TimerName says what a timer is for.

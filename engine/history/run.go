@@ -18,6 +18,15 @@ func Run(name, iteration, attempt string) string {
 	return name
 }
 
+// TaskName returns the name of a task from its reference, which is a JSON pointer.
+func TaskName(ref string) string {
+	name := ref[strings.LastIndexByte(ref, '/')+1:]
+	if !strings.Contains(name, "~") {
+		return name
+	}
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+}
+
 // Task formats a task id for people: its reference with the index and the attempt.
 func Task(id string) string {
 	run := event.ParseRun(id)

@@ -27,6 +27,11 @@ func TestTask(t *testing.T) {
 			t.Errorf("Task(%q) = %q, want %q", id, got, want)
 		}
 	}
+	for ref, want := range map[string]string{"": "", "/do/0/pay": "pay", "/do/0/get~1order~01": "get/order~1"} {
+		if got := history.TaskName(ref); got != want {
+			t.Errorf("TaskName(%q) = %q, want %q", ref, got, want)
+		}
+	}
 	if got := history.Run("pay", "2", "1"); got != "pay[2] attempt 2" {
 		t.Error(got)
 	}

@@ -324,13 +324,13 @@ func pointer(keys []string) string {
 	var out strings.Builder
 	for _, key := range keys {
 		out.WriteByte('/')
-		if strings.ContainsAny(key, "~/\n\r") {
-			key = strings.NewReplacer("~", "~0", "/", "~1", "\n", `\n`, "\r", `\r`).Replace(key)
-		}
-		out.WriteString(key)
+		out.WriteString(escaped(key))
 	}
-	return out.String()
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(out.String())
 }
+
+// escaped returns a key as a segment of a JSON pointer.
+func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
 // shortened returns a message as one line of bounded length.
 func shortened(message string) string {

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -116,8 +115,7 @@ func dynamic(v any, at string) []string {
 			out = append(out, at)
 		}
 		for key, field := range v {
-			key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-			out = append(out, dynamic(field, at+"/"+url.PathEscape(key))...)
+			out = append(out, dynamic(field, at+"/"+url.PathEscape(escaped(key)))...)
 		}
 	case []any:
 		for i, item := range v {

@@ -8,6 +8,7 @@ package yaml
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/big"
 	"regexp"
@@ -152,10 +153,21 @@ func (n *Node) Step(segment string) (Pos, *Node) {
 // is no such thing.
 func (n *Node) At(pointer string) (at Pos, found *Node) {
 	found = n
-	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		at, found = found.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+	for segment := range Segments(pointer) {
+		at, found = found.Step(segment)
 	}
 	return at, found
+}
+
+// Segments yields the keys and indices of a JSON pointer, unescaped; one "" for an empty pointer.
+func Segments(pointer string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+			if !yield(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)) {
+				return
+			}
+		}
+	}
 }
 
 // treeBuilder converts the nodes of the YAML parser, within the limits.

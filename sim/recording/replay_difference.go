@@ -110,7 +110,7 @@ func (rp *replay) locate(d *Difference, execution string) {
 		run = event.ParseRun(d.now)
 	}
 	d.Task, d.Run, d.Iteration, d.Attempt = run.Ref, run.String(), history.Index(run.Iteration), history.Attempts(run.Attempt)
-	d.Name = run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
+	d.Name = history.TaskName(run.Ref)
 	doc := rp.main
 	if w := rp.executions[execution]; w != nil && w.doc != nil {
 		doc = w.doc

@@ -119,9 +119,7 @@ func (s *pointList) add(kind, ref, name, words string, path ...string) {
 	s.points = append(s.points, p)
 	s.index[key{kind, ref, name}] = p
 	if ref != "" {
-		for i, segment := range strings.Split(ref[1:], "/") {
-			path = slices.Insert(path, i, strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
-		}
+		path = append(slices.Collect(yaml.Segments(ref)), path...)
 	}
 	n := s.root
 	for _, segment := range path {
