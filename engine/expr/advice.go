@@ -26,9 +26,13 @@ func Advice(detail string) string {
 		return "convert both to the same type: … | tonumber, or … | tostring; for text: \"\\(.name)\""
 	case has("cannot be applied to: null"):
 		return "null stands for a missing member: write (.name // \"\") where it may be"
+	case fraction.MatchString(detail):
+		return `fromdate takes no fractions of seconds: … | sub("\\.[0-9]+"; "") | fromdate`
 	default:
 		return ""
 	}
 }
+
+var fraction = regexp.MustCompile(`^expression .*strptime\(.*%z.*\) cannot be applied to "[^"]*:\d\d\.\d+`)
 
 var hasNull = regexp.MustCompile(`: null and |and null|cannot divide null|by: null`)

@@ -37,6 +37,7 @@ func (p *Program) doubt(query *gojq.Query, known func(string) bool) {
 	}
 	if p.path == nil {
 		p.assignments(query)
+		p.formats()
 	}
 	p.conditionDoubt(query)
 }
@@ -222,6 +223,16 @@ func (p *Program) wordDoubts(known func(string) bool) {
 			p.add(last, "write: $error"+t.text, "error is jq's function that fails; the error that was caught is $error")
 		case t.text == ".length" && last.kind == fieldToken && between == "" && strings.HasSuffix(last.text, "s") && !continues(words, i):
 			p.add(t, "to count, write: "+p.pathBefore(words, i)+" | length", "this reads a member called length")
+		}
+	}
+}
+
+// formats finds formats that do not exist. gojq compiles them, and they fail.
+func (p *Program) formats() {
+	known := []string{"@text", "@json", "@html", "@uri", "@urid", "@csv", "@tsv", "@sh", "@base64", "@base64d"}
+	for _, t := range tokens(p.src) {
+		if strings.HasPrefix(t.text, "@") && t.kind == wordToken && !slices.Contains(known, t.text) {
+			p.add(t, "use one of "+strings.Join(known, ", "), "jq has no format %s: this always fails", t.text)
 		}
 	}
 }

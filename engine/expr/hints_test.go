@@ -73,6 +73,25 @@ func TestUnknownFunctions(t *testing.T) {
 	}
 }
 
+// Compiling takes bounded time, also what cannot be compiled: one of these took two minutes.
+func TestCompileLimits(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{
+		"1" + strings.Repeat("+1", 30_000), strings.Repeat("(.a|=", 10_000) + "1" + strings.Repeat(")", 10_000),
+		strings.Repeat("map(", 10_000) + "1" + strings.Repeat(")", 10_000),
+	} {
+		if _, err := expr.Compile(src, known); err == nil || err.Error() != "more than 2000 operators or calls within each other" {
+			t.Errorf("%.20s…: %v", src, err)
+		}
+	}
+	if _, err := expr.Compile(strings.Repeat("b|", 25_000)+".", known); err == nil || strings.Count(err.Error(), "\n") > 0 {
+		t.Errorf("got %v, want one error about b", err)
+	}
+	if _, err := expr.Compile("1"+strings.Repeat("+1", 1999), known); err != nil {
+		t.Error(err)
+	}
+}
+
 // Valid jq that probably means something else is doubted, and nothing else is.
 func TestDoubts(t *testing.T) {
 	t.Parallel()
@@ -84,6 +103,8 @@ func TestDoubts(t *testing.T) {
 		".order.items.length > 0":                "this reads a member called length",
 		`.items | map(select(.status = "paid"))`: "a single = sets .status and compares nothing",
 		"error.status":                           "error is jq's function that fails; the error that was caught is $error",
+		`"id=\(.a | @urlencode)"`:                "jq has no format @urlencode: this always fails",
+		`@base64 "a\(.b)" + "@home"`:             "",
 		".a-.b":                                  "",
 		".a - now":                               "",
 		".box.length":                            "",

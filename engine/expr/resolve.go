@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/expr/budget"
 )
 
 const (
@@ -47,12 +49,14 @@ type resolver struct {
 
 	defs     []*gojq.FuncDef // used definitions of the prelude, each after those it uses
 	included map[string]bool
-	own      bool // walking through the prelude
-	shelter  int  // number of enclosing expressions that have an alternative for a missing value
+	unknown  map[string]bool // signatures of functions that do not exist
+	own      bool            // walking through the prelude
+	shelter  int             // number of enclosing expressions that have an alternative for a missing value
+	depth    int             // number of enclosing operators and arguments
 }
 
 func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error {
-	r := &resolver{program: p, known: known, included: map[string]bool{}}
+	r := &resolver{program: p, known: known, included: map[string]bool{}, unknown: map[string]bool{}}
 	r.query(query, nil)
 	query.FuncDefs = append(r.defs, query.FuncDefs...)
 	slices.Sort(p.vars)
@@ -60,10 +64,12 @@ func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error
 	return errors.Join(r.errs...)
 }
 
+// mostErrors is the number of errors after which no further ones are reported.
+const mostErrors = 250
+
 // fail records an error, unless an equal one is already recorded.
 func (r *resolver) fail(err error) {
-	const most = 250 // further errors are not reported
-	if len(r.errs) >= most {
+	if len(r.errs) >= mostErrors {
 		return
 	}
 	for _, e := range r.errs {
@@ -93,13 +99,36 @@ func (r *resolver) query(q *gojq.Query, s *scope) {
 		s = r.define(def, s)
 	}
 	r.term(q.Term, s)
-	if q.Op == gojq.OpAlt {
-		r.sheltered(q.Left, s)
-	} else {
-		r.query(q.Left, s)
-	}
-	r.query(q.Right, r.patterns(q.Patterns, s))
+	r.operands(q, s)
 	operation(q)
+}
+
+// maxDepth bounds the depth of operators and arguments within each other. gojq compiles each in a
+// scope of its own, and searches all scopes around it for its function and its meter.
+const maxDepth = 2000
+
+// deeper walks through operands or arguments, unless they are too deep.
+func (r *resolver) deeper(walk func()) {
+	if r.depth >= maxDepth {
+		r.refuse(fmt.Sprintf("more than %d operators or calls within each other", maxDepth))
+		return
+	}
+	r.depth++
+	walk()
+	r.depth--
+}
+
+func (r *resolver) operands(q *gojq.Query, s *scope) {
+	switch {
+	case q.Op == gojq.OpAlt:
+		r.sheltered(q.Left, s)
+		r.query(q.Right, s)
+	case budget.Operator(q.Op) != "" || q.Op >= gojq.OpAssign:
+		r.deeper(func() { r.queries(s, q.Left, q.Right) })
+	default:
+		r.query(q.Left, s)
+		r.query(q.Right, r.patterns(q.Patterns, s))
+	}
 }
 
 // sheltered walks through a part that has an alternative if it fails or yields nothing.
@@ -264,10 +293,13 @@ func (r *resolver) call(t *gojq.Term, s *scope) {
 	}
 	sign := signature(f.Name, len(f.Args))
 	unknown := !r.own && !s.has(sign) && refused(f.Name) == "" && !exists(f.Name, len(f.Args))
-	if unknown {
+	if unknown && !r.unknown[sign] && len(r.errs) < mostErrors {
+		r.unknown[sign] = true
 		r.fail(r.unknownFunction(f))
 	}
-	r.queries(s, f.Args...)
+	if len(f.Args) > 0 {
+		r.deeper(func() { r.queries(s, f.Args...) })
+	}
 	if unknown || s.has(sign) || r.own && strings.HasPrefix(f.Name, "_") {
 		return
 	}
