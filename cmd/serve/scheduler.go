@@ -55,6 +55,7 @@ type scheduling struct {
 	closing []func()
 
 	prepared bool
+	alone    bool // the process runs nothing else
 
 	publishing sync.Mutex // held while flunq dev publishes
 	meanwhile  int        // events that publishNow published since the last publish
@@ -65,8 +66,8 @@ func (s *scheduling) has(part string) bool {
 	return len(s.parts) == 0 || slices.Contains(s.parts, wholeScheduler) || slices.Contains(s.parts, part)
 }
 
-// open assembles the scheduler, prepares it unless its store is away, and listens. The caller must call
-// close afterwards.
+// open assembles the scheduler, prepares it, and listens. Unless the scheduler is alone, it does not wait
+// for its store. The caller must call close afterwards.
 func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry prometheus.Registerer) error {
 	if s.has(schedulerConsumer) && !s.has(schedulerAPI) && !s.has(schedulerWorker) && s.set.Feed == cli.NoFeed {
 		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none, want kafka", schedulerConsumer)
@@ -99,7 +100,11 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if s.actors, err = scheduler.New(s.ledger, sink, opts); err != nil {
 		return err
 	}
-	if err := s.prepare(ctx); err != nil && !away(err) {
+	prepare := s.prepare
+	if s.alone {
+		prepare = s.await
+	}
+	if err := prepare(ctx); err != nil && (s.alone || !away(err)) {
 		return err
 	}
 	process := telemetry.SchedulerProcess{
@@ -380,8 +385,7 @@ func (s *scheduling) run(ctx context.Context) error {
 // work prepares, unless that has been done, and runs the actors until ctx ends.
 func (s *scheduling) work(ctx context.Context) error {
 	if !s.prepared {
-		waits := func(err error) { s.log.WarnContext(ctx, "waiting for the scheduler's store", "err", err) }
-		err := retry(ctx, away, waits, func() error { return s.prepare(ctx) })
+		err := s.await(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the process was stopped
@@ -391,6 +395,12 @@ func (s *scheduling) work(ctx context.Context) error {
 		s.log.InfoContext(ctx, "the scheduler's store answers")
 	}
 	return s.actors.Run(ctx, s.log)
+}
+
+// await prepares, and repeats that while the scheduler's store is away.
+func (s *scheduling) await(ctx context.Context) error {
+	waits := func(err error) { s.log.WarnContext(ctx, "waiting for the scheduler's store", "err", err) }
+	return retry(ctx, away, waits, func() error { return s.prepare(ctx) })
 }
 
 // close releases what open has opened.

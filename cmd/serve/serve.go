@@ -161,13 +161,15 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	scheduling := s.scheduling(set, process, r.Tenant, log)
 	if opts.Workers+opts.Executors+opts.Timers == 0 && bridging == nil { // only the scheduler
+		scheduling.alone = true
 		opts.Tenants, opts.Discover, opts.Retention, opts.Sweep = []string{r.Tenant}, false, engine.Retention{}, 0
 	}
 	return serve(ctx, served{
 		sh: s.sh, rdb: r.Redis, opts: opts, log: log, probes: p,
 		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
-		scheduling: s.scheduling(set, process, r.Tenant, log), bridging: bridging, out: out,
+		scheduling: scheduling, bridging: bridging, out: out,
 	})
 }
 

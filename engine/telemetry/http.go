@@ -18,8 +18,8 @@ import (
 
 // Handler returns a handler for /health and /api/health/worker (the services' health),
 // /healthz (liveness), /readyz (readiness: Redis answers and accepts writes, and the services have started) and
-// /metrics. In a Redis Cluster the master of the keys that all tenants share makes a process ready, and the
-// answer says if others are missing.
+// /metrics. In a Redis Cluster one master that accepts writes makes a process ready, and the answer says if
+// others are missing.
 func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
