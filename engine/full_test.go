@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // With Redis at its maxmemory, operators can suspend and cancel the executions that have filled it,
@@ -55,6 +56,13 @@ func TestFullRedis(t *testing.T) {
 	}
 	if err := processes.In(e.Store).Register(ctx, &processes.Process{Name: "late"}); err != nil {
 		t.Error(err)
+	}
+	// A process can start, also one that serves a new tenant.
+	late := store.New(rdb, store.Options{})
+	for _, name := range []string{tenant, "new"} {
+		if err := stream.New(late).Groups(ctx, name); err != nil {
+			t.Error(err)
+		}
 	}
 	gone, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.ForgetProgress{})
 	if err != nil || gone != 1 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // AuditEntry is an action of an operator that no execution's history records.
@@ -22,8 +24,9 @@ func (s *Store) Audit(ctx context.Context, tenant string, e AuditEntry) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	args := []any{"maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By}
-	return Failed("record what is done", s.WriteEvenIfFull(ctx, "xadd", s.keys.Audit(tenant), args...))
+	key := s.keys.Audit(tenant)
+	entry := redis.NewCmd(ctx, "xadd", key, "maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By)
+	return Failed("record what is done", s.WriteEvenIfFull(ctx, key, entry))
 }
 
 // AuditTrail reads a tenant's entries since a time, the oldest first.

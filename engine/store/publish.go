@@ -24,7 +24,7 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 		args := append([]any{e.Execution, int(commandsKept.Seconds())}, fields...)
 		err = commandScript.Run(ctx, s.rdb, []string{stream, s.keys.Commands(e.Tenant)}, args...).Err()
 	case isCommand(e.Type):
-		err = s.WriteEvenIfFull(ctx, "xadd", stream, append([]any{"*"}, fields...)...)
+		err = s.WriteEvenIfFull(ctx, stream, redis.NewCmd(ctx, append([]any{"xadd", stream, "*"}, fields...)...))
 	default:
 		err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: stream, Values: fields}).Err()
 	}
@@ -42,8 +42,8 @@ func mayOvertake(t event.Type) bool {
 }
 
 // A Redis that has reached its maxmemory rejects writes. The ends of executions, operators'
-// commands and heartbeats are written nevertheless: they are small, and without them memory could
-// not be freed.
+// commands, and what a process needs to start are written nevertheless: they are small, and without
+// them memory could not be freed.
 
 // Full reports whether an error says that Redis has reached its maxmemory.
 func Full(err error) bool {
@@ -51,11 +51,11 @@ func Full(err error) bool {
 	return ok && redis.IsOOMError(f.err)
 }
 
-// WriteEvenIfFull sends a command whose first argument is the key.
-func (s *Store) WriteEvenIfFull(ctx context.Context, command, key string, args ...any) error {
-	err := s.rdb.Do(ctx, append([]any{command, key}, args...)...).Err()
+// WriteEvenIfFull sends a command that has one key.
+func (s *Store) WriteEvenIfFull(ctx context.Context, key string, command redis.Cmder) error {
+	err := s.rdb.Process(ctx, command)
 	if redis.IsOOMError(err) {
-		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, append([]any{command}, args...)...).Err()
+		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, command.Args()...).Err()
 	}
 	return err
 }

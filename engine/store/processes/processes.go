@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
+	"github.com/redis/go-redis/v9"
 )
 
 // How processes show that they are alive.
@@ -114,7 +115,7 @@ func (ps Processes) Register(ctx context.Context, p *Process) error {
 	if p.Started.IsZero() {
 		p.Started = now
 	}
-	return store.Failed("register the process", ps.store.WriteEvenIfFull(ctx, "hset", ps.keys.Processes(), p.Name, event.Encode(p)))
+	return store.Failed("register the process", ps.write(ctx, p))
 }
 
 // SignOff records that a process has stopped.
@@ -127,7 +128,13 @@ func (ps Processes) SignOff(ctx context.Context, p *Process) error {
 		return err
 	}
 	p.Stopped = now
-	return store.Failed("sign the process off", ps.store.WriteEvenIfFull(ctx, "hset", ps.keys.Processes(), p.Name, event.Encode(p)))
+	return store.Failed("sign the process off", ps.write(ctx, p))
+}
+
+// write writes the entry of a process, even if Redis is full.
+func (ps Processes) write(ctx context.Context, p *Process) error {
+	key := ps.keys.Processes()
+	return ps.store.WriteEvenIfFull(ctx, key, redis.NewCmd(ctx, "hset", key, p.Name, event.Encode(p)))
 }
 
 // All returns the registered processes, by start time, and Redis' time. Stopped and dead ones stay

@@ -62,9 +62,10 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 }
 
 func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
-	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.TenantKeys(tenant).Stream, &group, "0", "mkstream")
-	made.SetFirstKeyPos(2) // after "xgroup create"
-	err := s.rdb.Process(ctx, made)
+	key := s.store.TenantKeys(tenant).Stream
+	create := redis.NewCmd(ctx, "xgroup", "create", key, group, "0", "mkstream")
+	create.SetFirstKeyPos(2) // after "xgroup create"
+	err := s.store.WriteEvenIfFull(ctx, key, create)
 	if redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return nil
 	}
