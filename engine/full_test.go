@@ -3,12 +3,14 @@ package engine_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // With Redis at its maxmemory, operators can suspend and cancel the executions that have filled it,
@@ -55,6 +57,15 @@ func TestFullRedis(t *testing.T) {
 		until(t, "x is "+command.want, func() bool { x, _ := e.Store.Execution(ctx, tenant, "x"); return x.Status == command.want })
 	}
 	if err := processes.In(e.Store).Register(ctx, &processes.Process{Name: "late"}); err != nil {
+		t.Error(err)
+	}
+	if first, err := processes.In(e.Store).FirstInPeriod(ctx, "late", time.Minute); err != nil || !first {
+		t.Error(first, err)
+	}
+	if again, err := processes.In(e.Store).FirstInPeriod(ctx, "late", time.Minute); err != nil || again {
+		t.Error(again, err)
+	}
+	if err := timers.New(e.Store).WakeService(ctx, tenant); err != nil {
 		t.Error(err)
 	}
 	// A process can start, also one that serves a new tenant.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -184,6 +185,10 @@ func (p *Process) LastSeen() time.Time {
 // FirstInPeriod reports whether the caller is the first process to ask for a task within a period.
 // Only the first carries it out.
 func (ps Processes) FirstInPeriod(ctx context.Context, what string, period time.Duration) (bool, error) {
-	mine, err := ps.rdb.SetNX(ctx, ps.keys.Turn(what), "1", period).Result()
-	return mine, store.Failed("ask whose turn it is", err)
+	key := ps.keys.Turn(what)
+	err := ps.store.WriteEvenIfFull(ctx, key, redis.NewStatusCmd(ctx, "set", key, "1", "px", period.Milliseconds(), "nx"))
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, store.Failed("ask whose turn it is", err)
 }

@@ -64,7 +64,9 @@ func (ts Timers) WakeService(ctx context.Context, tenant string) error {
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
 	// Without a stream, no service is waiting for it.
-	err = ts.rdb.XAdd(ctx, &redis.XAddArgs{Stream: ts.keys.Stream(tenant), NoMkStream: true, Values: ts.store.Fields(e)}).Err()
+	key := ts.keys.Stream(tenant)
+	add := redis.NewStringCmd(ctx, append([]any{"xadd", key, "nomkstream", "*"}, wire.Args(ts.store.Fields(e))...)...)
+	err = ts.store.WriteEvenIfFull(ctx, key, add)
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
