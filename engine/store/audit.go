@@ -4,8 +4,6 @@ import (
 	"context"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // AuditEntry is an action of an operator that no execution's history records.
@@ -25,8 +23,8 @@ func (s *Store) Audit(ctx context.Context, tenant string, e AuditEntry) error {
 		return err
 	}
 	key := s.keys.Audit(tenant)
-	entry := redis.NewCmd(ctx, "xadd", key, "maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By)
-	return Failed("record what is done", s.WriteEvenIfFull(ctx, key, entry))
+	_, err := s.WriteEvenIfFull(ctx, key, "xadd", key, "maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By)
+	return Failed("record what is done", err)
 }
 
 // AuditTrail reads a tenant's entries since a time, the oldest first.

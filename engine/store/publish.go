@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,7 +25,7 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 		args := append([]any{e.Execution, int(commandsKept.Seconds())}, fields...)
 		err = commandScript.Run(ctx, s.rdb, []string{stream, s.keys.Commands(e.Tenant)}, args...).Err()
 	case isCommand(e.Type):
-		err = s.WriteEvenIfFull(ctx, stream, redis.NewCmd(ctx, append([]any{"xadd", stream, "*"}, fields...)...))
+		_, err = s.WriteEvenIfFull(ctx, stream, append([]any{"xadd", stream, "*"}, fields...)...)
 	default:
 		err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: stream, Values: fields}).Err()
 	}
@@ -51,13 +52,18 @@ func Full(err error) bool {
 	return ok && redis.IsOOMError(f.err)
 }
 
-// WriteEvenIfFull sends a command that has one key.
-func (s *Store) WriteEvenIfFull(ctx context.Context, key string, command redis.Cmder) error {
-	err := s.rdb.Process(ctx, command)
+// WriteEvenIfFull sends a command that has one key. It reports whether the reply is not null.
+func (s *Store) WriteEvenIfFull(ctx context.Context, key string, command ...any) (done bool, err error) {
+	write := redis.NewCmd(ctx, command...)
+	write.SetFirstKeyPos(int8(slices.Index(command, any(key)))) // XGROUP CREATE has it third
+	err = s.rdb.Process(ctx, write)
 	if redis.IsOOMError(err) {
-		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, command.Args()...).Err()
+		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, command...).Err()
 	}
-	return err
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // isCommand reports whether events of a type are operators' commands.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/store/wire"
-	"github.com/redis/go-redis/v9"
 )
 
 // Tenants returns the registered tenants, sorted: those for which something was started,
@@ -54,7 +53,7 @@ func (s *Store) AddTenant(ctx context.Context, tenant string) error {
 	if keyOf.known.Load() {
 		return nil
 	}
-	err := s.WriteEvenIfFull(ctx, s.keys.Tenants(), redis.NewCmd(ctx, "sadd", s.keys.Tenants(), tenant))
+	_, err := s.WriteEvenIfFull(ctx, s.keys.Tenants(), "sadd", s.keys.Tenants(), tenant)
 	if err != nil && s.Clustered() && s.rdb.Exists(ctx, keyOf.Stream).Val() > 0 {
 		return nil // it exists: only the master with the list of tenants is unavailable
 	}

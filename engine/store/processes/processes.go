@@ -6,14 +6,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
-	"github.com/redis/go-redis/v9"
 )
 
 // How processes show that they are alive.
@@ -135,7 +133,8 @@ func (ps Processes) SignOff(ctx context.Context, p *Process) error {
 // write writes the entry of a process, even if Redis is full.
 func (ps Processes) write(ctx context.Context, p *Process) error {
 	key := ps.keys.Processes()
-	return ps.store.WriteEvenIfFull(ctx, key, redis.NewCmd(ctx, "hset", key, p.Name, event.Encode(p)))
+	_, err := ps.store.WriteEvenIfFull(ctx, key, "hset", key, p.Name, event.Encode(p))
+	return err
 }
 
 // All returns the registered processes, by start time, and Redis' time. Stopped and dead ones stay
@@ -186,9 +185,6 @@ func (p *Process) LastSeen() time.Time {
 // Only the first carries it out.
 func (ps Processes) FirstInPeriod(ctx context.Context, what string, period time.Duration) (bool, error) {
 	key := ps.keys.Turn(what)
-	err := ps.store.WriteEvenIfFull(ctx, key, redis.NewStatusCmd(ctx, "set", key, "1", "px", period.Milliseconds(), "nx"))
-	if errors.Is(err, redis.Nil) {
-		return false, nil
-	}
-	return err == nil, store.Failed("ask whose turn it is", err)
+	mine, err := ps.store.WriteEvenIfFull(ctx, key, "set", key, "1", "px", period.Milliseconds(), "nx")
+	return mine, store.Failed("ask whose turn it is", err)
 }

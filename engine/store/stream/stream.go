@@ -63,9 +63,7 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 
 func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 	key := s.store.TenantKeys(tenant).Stream
-	create := redis.NewCmd(ctx, "xgroup", "create", key, group, "0", "mkstream")
-	create.SetFirstKeyPos(2) // after "xgroup create"
-	err := s.store.WriteEvenIfFull(ctx, key, create)
+	_, err := s.store.WriteEvenIfFull(ctx, key, "xgroup", "create", key, group, "0", "mkstream")
 	if redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return nil
 	}

@@ -5,7 +5,6 @@ package timers
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -65,11 +64,7 @@ func (ts Timers) WakeService(ctx context.Context, tenant string) error {
 	}
 	// Without a stream, no service is waiting for it.
 	key := ts.keys.Stream(tenant)
-	add := redis.NewStringCmd(ctx, append([]any{"xadd", key, "nomkstream", "*"}, wire.Args(ts.store.Fields(e))...)...)
-	err = ts.store.WriteEvenIfFull(ctx, key, add)
-	if errors.Is(err, redis.Nil) {
-		err = nil
-	}
+	_, err = ts.store.WriteEvenIfFull(ctx, key, append([]any{"xadd", key, "nomkstream", "*"}, wire.Args(ts.store.Fields(e))...)...)
 	return store.Failed("wake the timer services", err)
 }
 
