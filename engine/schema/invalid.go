@@ -282,7 +282,7 @@ func article(typ string) string {
 	}
 }
 
-// shown returns the JSON of a value, shortened.
+// shown returns the JSON of a string, number or boolean, or else the name of the type.
 func shown(v any) string {
 	switch v.(type) {
 	case map[string]any:

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -94,7 +95,7 @@ func (s *Schema) instance() (*instance, error) {
 	}
 	compiled, err := c.Compile(location)
 	if err != nil {
-		return nil, explain(err)
+		return nil, s.explain(err)
 	}
 	var anchors []*jsonschema.Schema
 	for _, at := range dynamic(s.document, "") {
@@ -160,11 +161,23 @@ func pattern(source string) (regex, error) {
 	return regex{compiled, size}, nil
 }
 
-// explain explains why a document is not a valid schema.
-func explain(err error) error {
+// explain explains why the document is not a valid schema.
+func (s *Schema) explain(err error) error {
 	var remote *jsonschema.LoadURLError
 	var invalid *jsonschema.SchemaValidationError
+	var noPart *jsonschema.JSONPointerNotFoundError
+	var noAnchor *jsonschema.AnchorNotFoundError
+	missing := func(reference string) error {
+		return fmt.Errorf("JSON schema: $ref %q: the document has no such part", strings.TrimPrefix(reference, location))
+	}
+	document, _ := s.document.(map[string]any)
 	switch {
+	case errors.As(err, &noPart):
+		return missing(noPart.URL)
+	case errors.As(err, &noAnchor):
+		return missing(noAnchor.Reference)
+	case errors.As(err, &remote) && document["$schema"] == remote.URL:
+		return fmt.Errorf("JSON schema: $schema %q: want a draft, such as https://json-schema.org/draft/2020-12/schema", remote.URL)
 	case errors.As(err, &remote):
 		return fmt.Errorf("JSON schema: $ref %q: %w", remote.URL, errRemote)
 	case errors.As(err, &invalid):
