@@ -65,18 +65,24 @@ func (b *batch) of(partition int) *request {
 	return b.requests[i]
 }
 
-// callAll runs a script for several requests in one round trip. It returns the first error.
+// callAll runs a script for several requests in one round trip. It returns the first error of a call;
+// the calls are nil only if the script cannot be loaded.
 func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(requests))
 	err := send(ctx, rdb, script, requests, cmds)
-	if err == nil || !slices.ContainsFunc(cmds, notLoaded) {
-		return cmds, err
+	if slices.ContainsFunc(cmds, notLoaded) {
+		// Redis has not run these calls: load the script and repeat them.
+		if err := script.Load(ctx, rdb).Err(); err != nil {
+			return nil, err
+		}
+		err = send(ctx, rdb, script, requests, cmds)
 	}
-	// Redis has not run the calls that failed because the script is not loaded: load it and repeat them.
-	if err := script.Load(ctx, rdb).Err(); err != nil {
-		return nil, err
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil {
+			return cmds, err
+		}
 	}
-	return cmds, send(ctx, rdb, script, requests, cmds)
+	return cmds, err
 }
 
 // send sends the calls that have no reply yet, or failed because the script was not loaded.

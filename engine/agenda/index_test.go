@@ -1,7 +1,9 @@
 package agenda_test
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim/memory"
 )
 
 // uuid returns the n-th id.
@@ -352,4 +357,49 @@ func TestAscending(t *testing.T) {
 			t.Errorf("%d ids are in %d leaves", n, got)
 		}
 	})
+}
+
+// halfLoaded fails the first call of a pipeline, and replies to the others that the script is not
+// loaded, once.
+type halfLoaded struct{ done bool }
+
+func (h *halfLoaded) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *halfLoaded) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (h *halfLoaded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.done || cmds[0].Name() != "evalsha" {
+			return next(ctx, cmds)
+		}
+		h.done = true
+		for _, cmd := range cmds {
+			cmd.SetErr(redis.ErrNoScript)
+		}
+		cmds[0].SetErr(errRefused)
+		return errRefused
+	}
+}
+
+var errRefused = errors.New("ERR refused")
+
+// A call that fails is reported, also if others are repeated because their script is not loaded.
+func TestFailedBesideUnloaded(t *testing.T) {
+	t.Parallel()
+	server := memory.New(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	defer server.Close()
+	client := wire.Passive(server.Dial)
+	defer client.Close()
+	index := agenda.NewIndex(wire.NewClient(client))
+	if err := index.SetPartitions(t.Context(), 0, 8); err != nil {
+		t.Fatal(err)
+	}
+	client.AddHook(&halfLoaded{})
+	var entries []schedule.Entry
+	for n := range 20 {
+		entries = append(entries, schedule.Entry{ID: uuid(n), Next: server.Now()})
+	}
+	if n, err := index.Add(t.Context(), entries); !errors.Is(err, errRefused) || n == 0 || n == len(entries) {
+		t.Errorf("added %d, %v; want some, and the error", n, err)
+	}
 }

@@ -130,7 +130,7 @@ func (l Ledger) place(ctx context.Context, known partitioning, events []schedule
 		case redis.IsOOMError(cmd.Err()):
 			return nil, fmt.Errorf("%w: %w", schedule.ErrFull, cmd.Err())
 		default:
-			return nil, store.Failed("store events", err)
+			return nil, store.Failed("store events", cmd.Err())
 		}
 	}
 	return refused, nil
