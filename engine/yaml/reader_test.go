@@ -5,6 +5,7 @@ import (
 
 	yaml3 "gopkg.in/yaml.v3"
 
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -52,5 +53,24 @@ func TestListAfterTag(t *testing.T) {
 	r.Root()
 	if r.Err() == nil {
 		t.Error("no mistake")
+	}
+}
+
+// A JSON document has the same strings as for a JSON decoder.
+func TestEscapesOfJSON(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`"https:\/\/a.example\/b"`, `"\ud83d\ude00"`, `"\ud800"`, `"\udc00x\ud800\u0041"`, `"\\/ \\ud800 \\\/ \\\ud800"`, `"\u00e9\b\f\n\r\t\"\\"`,
+		`{"a\/b": ["\ud83d\ude00", "\/"]}`, "{\"a\": \"\\/\",\n\"b\": \"x\\/y\"}",
+	} {
+		want, err := canonical.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := yaml.NewCollector("a.json")
+		root := yaml.Read(c, []byte(text))
+		if _, err := c.Result([]byte(text)); err != nil || !canonical.Equal(root.Data, want) {
+			t.Errorf("%s: got %v, %v, want %v", text, root, err, want)
+		}
 	}
 }

@@ -242,15 +242,21 @@ func (r *repair) edit(f fix) {
 	r.lines = r.edited(f)
 }
 
-var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+// jsonEscapes matches the escapes of JSON. A pair of surrogates is one; so is \\, and what follows it
+// is none.
+var jsonEscapes = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
 
-// pairs rewrites the surrogate pairs in JSON (\ud83d\ude00), which are right, to the form that the YAML
-// parser accepts.
-func (r *repair) pairs() {
+// rewriteJSON rewrites the escapes in JSON that the YAML parser does not accept: \/, surrogate pairs
+// (\ud83d\ude00), and single surrogates, which become the replacement character.
+func (r *repair) rewriteJSON() {
 	for i, text := range r.lines {
-		for _, at := range slices.Backward(surrogates.FindAllStringIndex(text, -1)) {
-			var s string
-			if json.Unmarshal([]byte(`"`+text[at[0]:at[1]]+`"`), &s) == nil {
+		for _, at := range slices.Backward(jsonEscapes.FindAllStringIndex(text, -1)) {
+			switch escape := text[at[0]:at[1]]; {
+			case escape == `\/`:
+				r.edit(replacing(i, at[0], at[1], "/", 0, "", ""))
+			case len(escape) > 2: // surrogates
+				var s string
+				_ = json.Unmarshal([]byte(`"`+escape+`"`), &s) // the expression matches nothing else
 				c, _ := utf8.DecodeRuneInString(s)
 				r.edit(replacing(i, at[0], at[1], fmt.Sprintf(`\U%08X`, c), 0, "", ""))
 			}

@@ -128,7 +128,7 @@ func decode(source io.Reader) (documents []*yaml3.Node, err error) {
 func decodeRepaired(c *Collector, source []byte) []*yaml3.Node {
 	r := newRepair(source, c.keys)
 	if json.Valid(source) {
-		r.pairs()
+		r.rewriteJSON()
 	}
 	documents, line, err := r.run()
 	for _, m := range r.mistakes {
