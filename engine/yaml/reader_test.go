@@ -1,6 +1,7 @@
 package yaml_test
 
 import (
+	"strings"
 	"testing"
 
 	yaml3 "gopkg.in/yaml.v3"
@@ -72,5 +73,15 @@ func TestEscapesOfJSON(t *testing.T) {
 		if _, err := c.Result([]byte(text)); err != nil || !canonical.Equal(root.Data, want) {
 			t.Errorf("%s: got %v, %v, want %v", text, root, err, want)
 		}
+	}
+}
+
+// Reading takes time proportional to the size also if JSON has many escapes on one line.
+func TestManyEscapes(t *testing.T) {
+	t.Parallel()
+	text := []byte("[" + strings.Repeat(`"\ud83d\ude00",`, 40_000) + "1]")
+	c := yaml.NewCollector("a.json")
+	if root := yaml.Read(c, text); len(root.Items) != 40_001 {
+		t.Error(c.Result(text))
 	}
 }

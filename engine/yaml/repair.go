@@ -8,6 +8,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,9 +27,10 @@ type repair struct {
 	lines    []string // of the copy
 	keys     []string // words after which a colon may be missing
 	mistakes []Mistake
-	shifts   map[int][]shift // by line
-	vague    map[int]bool    // lines that are uncertain after a correction: no further mistakes are reported there
-	work     int             // number of bytes that may still be parsed
+	shifts   map[int][]shift     // by line
+	escapes  map[int][]rewritten // by line; from left to right
+	vague    map[int]bool        // lines that are uncertain after a correction: no further mistakes are reported there
+	work     int                 // number of bytes that may still be parsed
 }
 
 // shift records that a line of the copy is longer or shorter than in the document.
@@ -65,7 +67,7 @@ const (
 )
 
 func newRepair(source []byte, keys []string) *repair {
-	r := &repair{keys: keys, shifts: map[int][]shift{}, vague: map[int]bool{}, work: maxWork}
+	r := &repair{keys: keys, shifts: map[int][]shift{}, escapes: map[int][]rewritten{}, vague: map[int]bool{}, work: maxWork}
 	for line := range strings.Lines(string(source)) {
 		r.lines = append(r.lines, strings.TrimRight(line, "\r\n"))
 	}
@@ -246,20 +248,40 @@ func (r *repair) edit(f fix) {
 // is none.
 var jsonEscapes = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
 
+// rewritten is an escape that rewriteJSON has replaced.
+type rewritten struct {
+	column int // in the document
+	by     int // number of characters by which the line has become longer
+	before int // by of all escapes before it on the line
+}
+
 // rewriteJSON rewrites the escapes in JSON that the YAML parser does not accept: \/, surrogate pairs
 // (\ud83d\ude00), and single surrogates, which become the replacement character.
 func (r *repair) rewriteJSON() {
 	for i, text := range r.lines {
-		for _, at := range slices.Backward(jsonEscapes.FindAllStringIndex(text, -1)) {
-			switch escape := text[at[0]:at[1]]; {
+		var out strings.Builder
+		done, column, before := 0, 1, 0
+		for _, at := range jsonEscapes.FindAllStringIndex(text, -1) {
+			escape, with := text[at[0]:at[1]], ""
+			switch {
 			case escape == `\/`:
-				r.edit(replacing(i, at[0], at[1], "/", 0, "", ""))
+				with = "/"
 			case len(escape) > 2: // surrogates
 				var s string
 				_ = json.Unmarshal([]byte(`"`+escape+`"`), &s) // the expression matches nothing else
 				c, _ := utf8.DecodeRuneInString(s)
-				r.edit(replacing(i, at[0], at[1], fmt.Sprintf(`\U%08X`, c), 0, "", ""))
+				with = fmt.Sprintf(`\U%08X`, c)
+			default:
+				continue
 			}
+			column += utf8.RuneCountInString(text[done:at[0]])
+			e := rewritten{column, len(with) - len(escape), before}
+			r.escapes[i+1] = append(r.escapes[i+1], e)
+			out.WriteString(text[done:at[0]] + with)
+			done, column, before = at[1], column+len(escape), before+e.by
+		}
+		if done > 0 {
+			r.lines[i] = out.String() + text[done:]
 		}
 	}
 }
@@ -278,6 +300,14 @@ func (r *repair) original(line, column int) int {
 		} else if column > s.column {
 			column = s.column
 		}
+	}
+	all := r.escapes[line]
+	n := sort.Search(len(all), func(i int) bool { return column < all[i].column+all[i].before+max(all[i].by, 0) })
+	if n > 0 {
+		column -= all[n-1].before + all[n-1].by
+	}
+	if n < len(all) {
+		column = min(column, all[n].column)
 	}
 	return max(column, 1)
 }
