@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/cmd"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // serve waits while Redis is unavailable, answers that it is alive and not ready, logs that, and
@@ -69,6 +70,43 @@ func serving(ctx context.Context, t *testing.T, args ...string) (address string,
 		t.Fatalf("it says %q, want the address of the health checks", lines.Text())
 	}
 	return entry.HTTP, lines, code
+}
+
+// The permissions that the help of serve lists are enough for the services, the scheduler, and the commands
+// of operators. Without a permission, serve ends and refers to that help.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	help, _, _ := flunq(t, nil, "serve", "--help")
+	_, rules, _ := strings.Cut(help, "(ACL SETUSER):\n")
+	rules, _, _ = strings.Cut(rules, "\n\n")
+	server := redistest.Serve(t)
+	admin := "redis://" + server.Addr()
+	redistest.CLI(t, append([]string{"-u", admin, "ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rules)...)...)
+	redistest.CLI(t, "-u", admin, "ACL", "SETUSER", "other", "on", ">secret", "~tenant:*", "+@all")
+	url := "redis://app:secret@" + server.Addr()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, lines, stopped := serving(ctx, t, "--scheduler", "--grpc", "127.0.0.1:0", "--redis-url", url)
+	go drain(lines)
+	for _, line := range []string{
+		"start ../workflows/reminder.yaml --id r --after 1h", "start ../workflows/hello.yaml --id s", "ps -A", "timers ls -A", "timers fire --execution r --yes",
+		"cancel r --yes", "show r", "history r", "audit", "dlq ls -A", "inputs ls", "tenants ls", "workflows ls", "doctor -A",
+	} {
+		if _, stderr, code := flunq(t, nil, append(strings.Fields(line), "--redis-url", url)...); strings.Contains(stderr, "NOPERM") {
+			t.Errorf("%s: code %d: %s", line, code, stderr)
+		}
+	}
+	cancel()
+	if code := <-stopped; code != 0 {
+		t.Errorf("serve: exit code %d", code)
+	}
+	if denied := redistest.CLI(t, "-u", admin, "ACL", "LOG"); strings.TrimSpace(denied) != "" {
+		t.Errorf("Redis has denied:\n%s", denied)
+	}
+	_, stderr, code := flunq(t, nil, "serve", "--http", "127.0.0.1:0", "--redis-url", "redis://other:secret@"+server.Addr())
+	if code != 1 || !strings.Contains(stderr, "NOPERM") || !strings.Contains(stderr, "'flunq serve --help' lists the permissions") {
+		t.Errorf("serve without permissions: code %d: %s", code, stderr)
+	}
 }
 
 // drain reads the rest of a log.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -24,7 +25,7 @@ const (
 // begun are released, so that other processes need not wait for the lease to expire. While Run
 // is active, the process is registered in Redis if Options.Command is set.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
-	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
+	if err := e.awaitRedis(ctx, log); err != nil {
 		return err
 	}
 	e.runs.Store(true)
@@ -51,6 +52,23 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	wg.Wait()
 	ended := context.WithoutCancel(ctx)
 	return errors.Join(e.Release(ended), signOff(ended))
+}
+
+// awaitRedis prepares, and repeats that while Redis refuses writes for the time being.
+func (e *Engine) awaitRedis(ctx context.Context, log *slog.Logger) error {
+	steps := StepLog{Log: log.With("service", "start")}
+	for ctx.Err() == nil {
+		err := e.Prepare(ctx)
+		if err == nil || !store.Temporary(err) {
+			return err
+		}
+		steps.Add(ctx, time.Now(), err)
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
+		}
+	}
+	return nil
 }
 
 // now returns the machine's time while Run loops over the services, otherwise the zero time: a

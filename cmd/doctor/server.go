@@ -45,7 +45,7 @@ func ofServer(v store.Server) []finding {
 func ofVersion(v store.Server) finding {
 	f := finding{Check: "redis", State: isFine}
 	if v.Version == "" {
-		f.State, f.Text = isUnknown, "its version is not reported (as in 'flunq dev')"
+		f.State, f.Text = isUnknown, "its version is not reported (as in 'flunq dev', or without the permission for INFO)"
 		return f
 	}
 	f.Text = "Redis " + v.Version

@@ -44,6 +44,9 @@ begin with "private.": these need a process that names them. While Redis is unav
 it waits. SIGTERM and Ctrl-C stop it, even if Redis hangs: it reads nothing new, finishes
 running work within seconds, and releases messages that it has not begun to handle.
 
+The user of Redis needs these permissions (ACL SETUSER):
+  ~flunq:* ~tenant:* ~scheduler:* +@all -@dangerous +info +config|get
+
 Settings come from flags, then the environment, then the configuration file; 'flunq config
 show' lists them with their values. Three defaults differ from flunq.io's documentation:
 events of dead consumers are claimed (…_RECLAIM_ENABLED is true), events are read in batches
@@ -257,6 +260,8 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, nil //nolint:nilerr // the process was stopped
+	case redis.IsPermissionError(err):
+		return nil, fmt.Errorf("%w\n'flunq serve --help' lists the permissions that the user of Redis needs", err)
 	case err != nil:
 		return nil, err
 	}

@@ -259,8 +259,11 @@ func cutLast(text, mark string) (before, after string, found bool) {
 const connections = 1024
 
 // Unavailable reports whether an error means that Redis is currently unavailable: nothing answers at
-// its address, or it is still starting. A wrong password is not such an error.
+// its address, or it is still starting. A wrong password or a missing permission is not such an error.
 func Unavailable(err error) bool {
+	if redis.IsPermissionError(err) {
+		return false
+	}
 	if !errors.Is(err, ErrUnreachable) {
 		return Temporary(err)
 	}
