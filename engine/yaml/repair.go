@@ -262,7 +262,8 @@ func (r *repair) rewriteJSON() {
 		var out strings.Builder
 		done, column, before := 0, 1, 0
 		for _, at := range jsonEscapes.FindAllStringIndex(text, -1) {
-			escape, with := text[at[0]:at[1]], ""
+			escape := text[at[0]:at[1]]
+			var with string
 			switch {
 			case escape == `\/`:
 				with = "/"
