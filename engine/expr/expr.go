@@ -20,7 +20,6 @@ type Scope struct {
 type Program struct {
 	src     string
 	path    *path      // set if the expression is a path; then code is nil
-	simple  *formula   // set if the expression is a formula; code evaluates the cases that the formula cannot
 	code    *gojq.Code // set unless the expression is a path
 	vars    []string   // variables that it uses, without the $
 	secrets []string   // names that it certainly reads from $secrets
@@ -42,9 +41,7 @@ func Compile(src string, known func(name string) bool) (*Program, error) {
 		return nil, syntaxError(src, err)
 	}
 	p := &Program{src: src}
-	if p.path = pathOf(query); p.path == nil {
-		p.simple = formulaOf(query)
-	}
+	p.path = pathOf(query)
 	p.doubt(query, known)
 	if err := p.resolve(query, known); err != nil {
 		return nil, err
@@ -72,12 +69,7 @@ func (p *Program) Vars() []string { return p.vars }
 // may share structure with s, and must not be modified.
 func (p *Program) Eval(s *Scope) (any, error) {
 	if p.path != nil {
-		return p.follow(p.path, s)
-	}
-	if p.simple != nil {
-		if v, ok := p.operate(p.simple, s); ok {
-			return v, nil
-		}
+		return p.follow(s)
 	}
 	results, err := p.run(s, maxResults)
 	if err != nil {
@@ -97,13 +89,8 @@ func (p *Program) Eval(s *Scope) (any, error) {
 // else is true.
 func (p *Program) Test(s *Scope) (bool, error) {
 	if p.path != nil {
-		v, err := p.follow(p.path, s)
+		v, err := p.follow(s)
 		return truth(v), err
-	}
-	if p.simple != nil {
-		if v, ok := p.operate(p.simple, s); ok {
-			return truth(v), nil
-		}
 	}
 	results, err := p.run(s, 1)
 	return len(results) > 0 && truth(results[0]), err

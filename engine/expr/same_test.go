@@ -2,6 +2,7 @@ package expr_test
 
 import (
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -96,6 +97,31 @@ func TestSameAsJQ(t *testing.T) {
 				same(t, src, dot)
 			}
 		})
+	}
+}
+
+// Operators have the same meaning as in gojq.
+func TestSameOperators(t *testing.T) {
+	t.Parallel()
+	operands := strings.Fields(`.n .m 1 2.5 null "a" . (.n//0) (.n*.m)`)
+	dots := []any{
+		nil, true, "text", list{1}, 3,
+		object{"n": 4, "m": 2.5},
+		object{"n": 1 << 40, "m": -(1 << 62)},
+		object{"n": new(big.Int).Lsh(big.NewInt(1), 80), "m": 1},
+		object{"n": 1e308, "m": 1e308},
+		object{"n": "a", "m": false},
+		object{"n": list{1, object{"a": 2}}, "m": list{1, object{"a": 2}}},
+		object{"n": object{"a": 1}},
+	}
+	for _, left := range operands {
+		for op := range strings.FieldsSeq("+ - * / % == != < <= > >= and or // |") {
+			for _, right := range operands {
+				for _, dot := range dots {
+					same(t, left+" "+op+" "+right, dot)
+				}
+			}
+		}
 	}
 }
 
