@@ -71,43 +71,33 @@ func (h *hinter) adjoins(from int) bool {
 	return h.token(from).start > 0 && h.token(from-1).end() == h.token(from).start
 }
 
-// operand returns the value that a token begins or ends, with its fields, indices and
-// parentheses.
+// operand returns the value that a token begins (step 1) or ends (step -1), with its fields, indices
+// and parentheses; or the token if it begins or ends none.
 func (h *hinter) operand(from, step int) string {
-	i := h.word + from
-	first, last, depth := i, i, 0
-	for ; i >= 0 && i < len(h.words); i += step {
+	first := h.word + from
+	if first < 0 || first >= len(h.words) {
+		return ""
+	}
+	last, depth := first, 0
+walk:
+	for i := first; i >= 0 && i < len(h.words); i += step {
 		t := h.words[i]
 		opens, closes := strings.Contains("([", t.text), strings.Contains(")]", t.text)
 		if step < 0 {
 			opens, closes = closes, opens
 		}
 		switch {
-		case closes && depth == 0:
-			i = -2
-			continue
 		case opens:
 			depth++
+		case depth == 0 && (closes || t.kind == operatorToken && t.text != "."):
+			break walk
 		case closes:
 			depth--
-		case depth > 0, t.kind != operatorToken, t.text == ".":
-		default:
-			i = -2
-			continue
 		}
 		first, last = min(first, i), max(last, i)
-		if depth == 0 && i+step >= 0 && i+step < len(h.words) {
-			left, right := t, h.words[i+step]
-			if step < 0 {
-				left, right = right, t
-			}
-			if left.end() != right.start {
-				break
-			}
+		if depth == 0 && !h.adjoins(max(i, i+step)-h.word) {
+			break
 		}
-	}
-	if first < 0 || last >= len(h.words) || first > last {
-		return ""
 	}
 	return h.src[h.words[first].start:h.words[last].end()]
 }

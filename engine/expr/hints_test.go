@@ -20,6 +20,7 @@ func TestSyntaxError(t *testing.T) {
 		{"(.a + 1", "(", "this ( is never closed", "close it with )"},
 		{".x | select(.a == [1)", ")", "unexpected )", "close [ with ] first"},
 		{".a)", ")", "this ) closes nothing", "remove it"},
+		{".a < 1e-3 < 2", "< 2", "a comparison of three values", "join two with and: … and 1e-3 < …"},
 		{".a === 1", "===", "jq has no operator ===", "write =="},
 		{".a !== 1", "!==", "jq has no operator !==", "write !="},
 		{".a && .b", "&&", "jq has no operator &&", "write: and"},

@@ -140,6 +140,15 @@ func numberEnd(s string, i int) int {
 	for digitAt(s, i) || i < len(s) && s[i] == '.' && digitAt(s, i+1) {
 		i++
 	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		exponent := i + 1
+		if exponent < len(s) && (s[exponent] == '+' || s[exponent] == '-') {
+			exponent++
+		}
+		for ; digitAt(s, exponent); exponent++ {
+			i = exponent + 1
+		}
+	}
 	return i
 }
 
