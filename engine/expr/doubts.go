@@ -46,7 +46,7 @@ func (p *Program) doubt(query *gojq.Query, known func(string) bool) {
 func (p *Program) conditionDoubt(q *gojq.Query) {
 	q = bare(q)
 	if q.Op == gojq.OpAssign {
-		p.condition = append(p.condition, p.assigned())
+		p.condition = append(p.condition, p.assigned(q))
 		return
 	}
 	if truth, known := always(q); known {
@@ -138,11 +138,15 @@ func same(left, right *gojq.Query) bool {
 }
 
 // assigned returns the doubt about a comparison written as an assignment.
-func (p *Program) assigned() Doubt {
-	words := tokens(p.src)
-	h := &hinter{src: p.src, words: words}
-	for h.word < len(words)-1 && words[h.word].text != "=" {
-		h.word++
+func (p *Program) assigned(q *gojq.Query) Doubt {
+	h := &hinter{src: p.src, words: tokens(p.src)}
+	is := func(t token) bool { return t.text == "=" }
+	h.word = max(slices.IndexFunc(h.words, is), 0)
+	for i, t := range h.words {
+		if other := (&hinter{src: p.src, words: h.words, word: i}); is(t) && other.operand(-1, -1) == q.Left.String() {
+			h = other
+			break
+		}
 	}
 	left := h.operand(-1, -1)
 	return Doubt{
@@ -153,17 +157,22 @@ func (p *Program) assigned() Doubt {
 	}
 }
 
+// doubtAssignment reports q if it is an assignment.
+func (p *Program) doubtAssignment(q *gojq.Query) {
+	const most = 20
+	if q = bare(q); q != nil && q.Op == gojq.OpAssign && len(p.doubts) < most {
+		p.doubts = append(p.doubts, p.assigned(q))
+	}
+}
+
 // assignments finds assignments in a condition.
 func (p *Program) assignments(q *gojq.Query) {
 	if q == nil || !strings.Contains(p.src, "=") {
 		return
 	}
 	if q.Op == gojq.OpAnd || q.Op == gojq.OpOr {
-		for _, side := range []*gojq.Query{bare(q.Left), bare(q.Right)} {
-			if side.Op == gojq.OpAssign {
-				p.doubts = append(p.doubts, p.assigned())
-			}
-		}
+		p.doubtAssignment(q.Left)
+		p.doubtAssignment(q.Right)
 	}
 	p.assignments(q.Left)
 	p.assignments(q.Right)
@@ -194,9 +203,7 @@ func (p *Program) assignmentsIn(t *gojq.Term) {
 		others = t.Str.Queries
 	}
 	for _, c := range conditions {
-		if inner := bare(c); inner != nil && inner.Op == gojq.OpAssign {
-			p.doubts = append(p.doubts, p.assigned())
-		}
+		p.doubtAssignment(c)
 		p.assignments(c)
 	}
 	for _, q := range append(others, t.Query) {

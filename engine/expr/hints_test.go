@@ -79,17 +79,19 @@ func TestCompileLimits(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{
 		"1" + strings.Repeat("+1", 30_000), strings.Repeat("(.a|=", 10_000) + "1" + strings.Repeat(")", 10_000),
-		strings.Repeat("map(", 10_000) + "1" + strings.Repeat(")", 10_000),
+		strings.Repeat("map(", 10_000) + "1" + strings.Repeat(")", 10_000), "." + strings.Repeat("[.a]", 15_000),
 	} {
-		if _, err := expr.Compile(src, known); err == nil || err.Error() != "more than 2000 operators or calls within each other" {
+		if _, err := expr.Compile(src, known); err == nil || err.Error() != "more than 2000 operators, calls or indices within each other" {
 			t.Errorf("%.20s…: %v", src, err)
 		}
 	}
 	if _, err := expr.Compile(strings.Repeat("b|", 25_000)+".", known); err == nil || strings.Count(err.Error(), "\n") > 0 {
 		t.Errorf("got %v, want one error about b", err)
 	}
-	if _, err := expr.Compile("1"+strings.Repeat("+1", 1999), known); err != nil {
-		t.Error(err)
+	for _, src := range []string{"1" + strings.Repeat("+1", 1999), strings.Repeat("select(.a=1)|", 4600) + "."} {
+		if _, err := expr.Compile(src, known); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -103,6 +105,7 @@ func TestDoubts(t *testing.T) {
 		".headers.content-type":                  "this subtracts type from .content",
 		".order.items.length > 0":                "this reads a member called length",
 		`.items | map(select(.status = "paid"))`: "a single = sets .status and compares nothing",
+		`.n = 1 | map(select(.paid = true))`:     "a single = sets .paid and compares nothing",
 		"error.status":                           "error is jq's function that fails; the error that was caught is $error",
 		`"id=\(.a | @urlencode)"`:                "jq has no format @urlencode: this always fails",
 		`@base64 "a\(.b)" + "@home"`:             "",

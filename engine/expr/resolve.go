@@ -103,14 +103,19 @@ func (r *resolver) query(q *gojq.Query, s *scope) {
 	operation(q)
 }
 
-// maxDepth bounds the depth of operators and arguments within each other. gojq compiles each in a
-// scope of its own, and searches all scopes around it for its function and its meter.
+// maxDepth bounds the depth of operators and arguments within each other, and the indices after one
+// value. gojq searches all scopes around each of them, or all variables of the scope, for its function
+// and its meter.
 const maxDepth = 2000
+
+func (r *resolver) tooDeep() {
+	r.refuse(fmt.Sprintf("more than %d operators, calls or indices within each other", maxDepth))
+}
 
 // deeper walks through operands or arguments, unless they are too deep.
 func (r *resolver) deeper(walk func()) {
 	if r.depth >= maxDepth {
-		r.refuse(fmt.Sprintf("more than %d operators or calls within each other", maxDepth))
+		r.tooDeep()
 		return
 	}
 	r.depth++
@@ -191,7 +196,11 @@ func (r *resolver) pattern(p *gojq.Pattern, s *scope) *scope {
 }
 
 func (r *resolver) term(t *gojq.Term, s *scope) {
-	if t == nil {
+	switch {
+	case t == nil:
+		return
+	case len(t.SuffixList) > maxDepth:
+		r.tooDeep()
 		return
 	}
 	if t.Type == gojq.TermTypeRecurse {
