@@ -20,9 +20,6 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 		return err
 	}
 	took := d.now().Sub(before)
-	if err := c.Abandon(ctx, d.remote.Store); err != nil {
-		return err
-	}
 	d.masters = c.Masters
 	d.add(ofCluster(c))
 	var all [][]finding // of each master, in the same order

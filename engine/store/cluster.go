@@ -72,20 +72,6 @@ func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 	return c, Failed("ask the masters", err)
 }
 
-// Abandon makes further commands to the masters that did not answer fail at once, instead of after the
-// time in which a master has to answer.
-func (c Cluster) Abandon(ctx context.Context, s *Store) error {
-	err := wire.EachMaster(ctx, s.rdb.Redis, func(_ context.Context, node wire.Redis, address string) error {
-		for _, m := range c.Masters {
-			if m.Address == address && errors.Is(m.Err, ErrUnreachable) {
-				wire.Refuse(node, errors.Unwrap(m.Err))
-			}
-		}
-		return nil
-	})
-	return Failed("ask the masters", err)
-}
-
 // ReadCluster parses the reply to CLUSTER NODES.
 func ReadCluster(text string) (c Cluster) {
 	replicas := map[string][]string{} // by the id of their master

@@ -10,11 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -23,6 +25,60 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/wire"
 )
+
+// Only the first commands to a master that hangs wait for it; further ones fail at once until it answers
+// again, in pipelines, too, and commands to the other masters are not affected.
+func TestMasterHangs(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	opts := &redis.ClusterOptions{MaxRetries: -1, PipelinePoolSize: -1, DialerRetries: 1, DisableIdentity: true, ReadTimeout: 300 * time.Millisecond, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}}
+	for _, node := range cluster.Nodes {
+		opts.Addrs = append(opts.Addrs, node.Addr())
+	}
+	rdb := wire.NewCluster(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	ctx, hung, key, other := t.Context(), cluster.MasterOf(t, "a"), "a", ""
+	for n := 0; other == ""; n++ {
+		if name := fmt.Sprint("b", n); cluster.MasterOf(t, name) != hung {
+			other = name
+		}
+	}
+	for _, key := range []string{key, other} {
+		if err := rdb.Set(ctx, key, "1", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(hung.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	pipelined := func() (there, elsewhere error) {
+		pipe := rdb.Pipeline()
+		one, two := pipe.Get(ctx, key), pipe.Get(ctx, other)
+		_, _ = pipe.Exec(ctx)
+		return one.Err(), two.Err()
+	}
+	if err, wrong := pipelined(); err == nil || strings.Contains(err.Error(), "does not answer") || wrong != nil {
+		t.Errorf("at first: %v and %v", err, wrong)
+	}
+	const says = "does not answer: "
+	for range 3 {
+		if err, wrong := pipelined(); err == nil || !strings.Contains(err.Error(), hung.Addr()+" "+says) || wrong != nil {
+			t.Errorf("in a pipeline: %v and %v", err, wrong)
+		}
+		if err := rdb.Get(ctx, key).Err(); err == nil || !strings.Contains(err.Error(), hung.Addr()+" "+says) || !store.Temporary(store.Failed("read", err)) {
+			t.Errorf("alone: %v", err)
+		}
+	}
+	if err := syscall.Kill(hung.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for err := rdb.Get(ctx, key).Err(); err != nil; err = rdb.Get(ctx, key).Err() {
+		if !strings.Contains(err.Error(), says) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
 
 // Guarantees that apply only to a Redis Cluster. One cluster serves all of these tests.
 func TestCluster(t *testing.T) {

@@ -32,6 +32,7 @@ func NewCluster(opts *redis.ClusterOptions) Redis {
 	client := redis.NewClusterClient(&own)
 	hook := &router{client: client}
 	client.AddHook(hook)
+	client.OnNewNode(noticeSilence)
 	return &cluster{ClusterClient: client, tracker: newTracker(masterOf(client)), router: hook}
 }
 
@@ -92,34 +93,6 @@ func AnyMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mast
 		return nil
 	})
 	return cmp.Or(err, last)
-}
-
-// Refuse makes further commands to a master fail with an error at once, so that one that does not answer
-// does not delay each of them.
-func Refuse(master Redis, err error) { master.AddHook(refusing{err}) }
-
-// refusing is the hook that Refuse adds.
-type refusing struct{ err error }
-
-// DialHook implements redis.Hook.
-func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (r refusing) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		cmd.SetErr(r.err)
-		return r.err
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (r refusing) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			cmd.SetErr(r.err)
-		}
-		return r.err
-	}
 }
 
 func sortedKeys[T any](in map[string]T) []string {

@@ -80,9 +80,13 @@ func masterOf(client *redis.ClusterClient) func(ctx context.Context, key string)
 		if err != nil {
 			return node{}, err
 		}
-		opts := master.Options()
-		return node{opts.Addr, opts.Username, opts.Password, opts.Dialer}, nil
+		return nodeOf(master), nil
 	}
+}
+
+func nodeOf(client *redis.Client) node {
+	opts := client.Options()
+	return node{opts.Addr, opts.Username, opts.Password, opts.Dialer}
 }
 
 // TrackerOf returns the tracker of a client of a cluster; nil if rdb is a single Redis.
@@ -163,7 +167,7 @@ func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	if c != nil || refused {
 		return c
 	}
-	c, err := connectTracking(ctx, n)
+	c, err := connect(ctx, n, []string{"client", "tracking", "on"})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil { // the node is down, its Redis is old, or a command is forbidden
@@ -179,8 +183,9 @@ func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	return c
 }
 
-// connectTracking makes a connection that uses RESP 3, with which Redis pushes reports.
-func connectTracking(ctx context.Context, n node) (*trackingConn, error) {
+// connect makes a connection that uses RESP 3, with which Redis pushes reports, and sends commands whose
+// replies it reads.
+func connect(ctx context.Context, n node, commands ...[]string) (*trackingConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connTimeout)
 	defer cancel()
 	conn, err := n.dial(ctx, "tcp", n.address)
@@ -193,8 +198,8 @@ func connectTracking(ctx context.Context, n node) (*trackingConn, error) {
 		hello = append(hello, "auth", cmp.Or(n.user, "default"), n.password)
 	}
 	_ = conn.SetDeadline(time.Now().Add(connTimeout))
-	err = c.send(hello, []string{"client", "tracking", "on"})
-	for range 2 {
+	err = c.send(append([][]string{hello}, commands...)...)
+	for range 1 + len(commands) {
 		if err == nil {
 			_, err = readValue(c.in)
 		}
