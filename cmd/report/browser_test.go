@@ -30,6 +30,7 @@ func TestBrowser(t *testing.T) {
 		{`document.querySelector('.node[data-ref="0:/do/0/placeOrder/try/2/bookCourier"]').dispatchEvent(new MouseEvent("click", {bubbles: true}))`, ""},
 		{`document.querySelector(".row.chosen .name").textContent`, "bookCourier"},
 		{`document.querySelector("#pane-body .status.bad").textContent`, "409"},
+		{`document.querySelector('.row[aria-label^="take[1]"]').click(), document.getElementById("pane-title").textContent`, "take[1]"},
 		{`[...document.querySelectorAll(".l")].find((l) => l.textContent.includes("- confirm:")).click()`, ""},
 		{`document.getElementById("pane-body").textContent.includes("Never reached")`, "true"},
 		{`document.querySelector(".events tbody tr").click()`, ""},

@@ -100,7 +100,7 @@ const showRow = (run, id) => {
   const data = dataOf(run), row = data.rows[id - 1];
   title.textContent = titleOf(row);
   body.replaceChildren(facts(row.kind === "group" ? [["kind", row.kind], ["began", row.after]] : [
-    ["status", stateOf(row)], ["kind", row.kind], ["began", row.after], ["took", row.took], ["line", row.line], ["continues with", row.then], ["attempt", (row.task || "").split("@")[1]],
+    ["status", stateOf(row)], ["kind", row.kind], ["began", row.after], ["took", row.took], ["line", row.line], ["continues with", row.then],
   ]));
   if (row.detail) body.append(element("p", { class: "dim" }, row.detail));
   if (row.error) part("Error", json(data, row.error));

@@ -3,7 +3,7 @@
 const percent = (x) => x + "%";
 const states = { done: "completed", open: "not ended" };
 const stateOf = (row) => states[row.state] || row.state;
-const titleOf = (row) => row.name + (row.index || "");
+const titleOf = (row) => row.run || row.name;
 const barOf = (kind, x, title) => svg("rect", { class: kind, x: percent(x[0]), width: percent(Math.max(x[1] - x[0], 0.05)) }, svg("title", {}, title));
 
 // textBeside returns text behind a row's bars or, where there is no space, inside or before them.

@@ -56,7 +56,8 @@ type (
 		Omitted bool   `json:"omitted,omitempty"` // the row represents runs without a row
 		Differs bool   `json:"differs,omitempty"` // from the recording
 		Name    string `json:"name"`
-		Index   string `json:"index,omitempty"` // the iteration, in brackets
+		Index   string `json:"index,omitempty"` // the iteration within the parent, in brackets
+		Run     string `json:"run,omitempty"`   // the name with all iterations and attempts, if it differs
 		Kind    string `json:"kind"`            // of the task, or workflow or group
 		Detail  string `json:"detail,omitempty"`
 		State   state  `json:"state"`
@@ -114,7 +115,7 @@ type (
 		At      string `json:"at,omitempty"`
 		Kind    string `json:"kind,omitempty"`
 		Class   string `json:"class,omitempty"`
-		Name    string `json:"name,omitempty"` // of the task
+		Name    string `json:"name,omitempty"` // of the task, with its iteration and attempt
 		Text    string `json:"text,omitempty"`
 		Ref     string `json:"ref,omitempty"`
 		Row     int    `json:"row,omitempty"`
@@ -276,6 +277,9 @@ func (v *viewer) row(row *row) rowData {
 		State: x.status(), Ending: x.result(), Ref: x.link(), Execution: excerpt.Escaped(x.execution), Task: excerpt.Escaped(x.String()), X: v.span(x.Began, x.Ended),
 		Then: excerpt.Escaped(x.then), Input: v.texts.add(x.input), Context: v.texts.add(x.context), Output: v.texts.add(x.output),
 	}
+	if full := x.fullName(); full != x.bareName() {
+		out.Run = excerpt.Escaped(full)
+	}
 	v.times(&out, x.Began, x.Ended)
 	if d := v.Difference; d != nil && d.Run != "" && d.Execution == x.execution && d.Run == x.String() {
 		out.Differs = true
@@ -397,7 +401,7 @@ func (v *viewer) event(h *eventEntry) eventData {
 		Class: eventClass(h), Text: h.text, Data: v.texts.add(h.data), Differs: v.Difference != nil && v.Difference.Event == h.n,
 	}
 	if h.run != nil {
-		out.Name, out.Ref, out.Row = short(h.run.bareName()+h.run.index(), 48), h.run.link(), h.run.row // what fits
+		out.Name, out.Ref, out.Row = short(h.run.fullName(), 48), h.run.link(), h.run.row // what fits
 	}
 	return out
 }
@@ -424,6 +428,14 @@ func (r *run) bareName() string {
 		return r.String()
 	}
 	return cmp.Or(r.Name, r.Ref)
+}
+
+// fullName returns the name of a run as the other commands print it: charge[2] attempt 3.
+func (r *run) fullName() string {
+	if r.parent == nil {
+		return r.bareName()
+	}
+	return history.Run(r.bareName(), r.Iteration, r.Attempt)
 }
 
 // link returns the key that relates the row, the source line and the node of a task.
