@@ -18,6 +18,7 @@ type clock struct {
 	since    time.Time // the real time at that moment
 	paused   bool      // by the user
 	moving   bool      // during an advance
+	expired  time.Time // TTLs have been reduced by the time until then
 	sleepers map[*sleeper]bool
 	changed  chan struct{} // closed when the clock is set
 }
@@ -28,6 +29,7 @@ type sleeper struct{ until time.Time }
 func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool) *clock {
 	c := &clock{mini: mini, mode: mode, since: time.Now(), paused: paused, sleepers: map[*sleeper]bool{}, changed: make(chan struct{})}
 	c.base = start.UTC().Truncate(time.Microsecond) // the precision of Redis
+	c.expired = c.now()
 	c.tick()
 	return c
 }
@@ -44,14 +46,25 @@ func (c *clock) now() time.Time {
 	}
 }
 
-// tick sets the time of miniredis to that of the clock.
+// tick sets the time of miniredis to that of the clock, and expires keys.
 func (c *clock) tick() {
-	if c.mode == Real {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mini.SetTime(c.now())
+	c.update()
+}
+
+// update is tick for a caller that holds the lock. A key may expire expireEvery too early: miniredis
+// knows only how long it lives from now on, and looks at all keys to reduce that.
+func (c *clock) update() {
+	const expireEvery = time.Second
+	now := c.now()
+	if c.mode == Virtual {
+		c.mini.SetTime(now)
+	}
+	if passed := now.Sub(c.expired); passed >= expireEvery {
+		c.mini.FastForward(passed)
+		c.expired = now
+	}
 }
 
 // set changes how the clock runs from its current time on.
@@ -62,9 +75,7 @@ func (c *clock) set(change func()) {
 	change()
 	close(c.changed)
 	c.changed = make(chan struct{})
-	if c.mode == Virtual {
-		c.mini.SetTime(c.now())
-	}
+	c.update()
 }
 
 // pause stops the clock or lets it run.

@@ -219,6 +219,30 @@ func TestSleep(t *testing.T) {
 	}
 }
 
+// Keys expire by the clock, also after a restart.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	opts := dev.Options{Mode: dev.Virtual, Start: start(), Data: filepath.Join(t.TempDir(), "dev.json")}
+	r, rdb := open(t, opts)
+	rdb.Set(t.Context(), "short", "x", time.Hour)
+	rdb.Set(t.Context(), "long", "x", 10*24*time.Hour)
+	advance(t, rdb, 5*24*time.Hour)
+	rdb.Set(t.Context(), "later", "x", 10*24*time.Hour)
+	if keys := rdb.Exists(t.Context(), "short", "long", "later").Val(); keys != 2 {
+		t.Errorf("%d of the keys exist after 5 days, want 2", keys)
+	}
+	if err := r.SaveAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	opts.Start = time.Time{}
+	_, rdb = open(t, opts)
+	advance(t, rdb, 6*24*time.Hour)
+	if long, later := rdb.Exists(t.Context(), "long").Val(), rdb.Exists(t.Context(), "later").Val(); long != 0 || later != 1 {
+		t.Errorf("after 11 days there are %d and %d of the keys long and later, want 0 and 1", long, later)
+	}
+}
+
 // The data file restores everything, and the clock continues from its time.
 func TestData(t *testing.T) {
 	t.Parallel()

@@ -59,6 +59,9 @@ func (r *Redis) restoreKey(ctx context.Context, k key) error {
 	default:
 		return fmt.Errorf("type %q with %d values", k.Kind, len(values))
 	}
+	if k.Expires > 0 {
+		pipe.PExpireAt(ctx, name, time.UnixMilli(k.Expires))
+	}
 	_, err := pipe.Exec(ctx)
 	return err
 }

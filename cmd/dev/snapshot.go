@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// snapshotScript reads all keys atomically. It returns the name, the type and the value of
-// each; for a stream its entries, its last id and its groups. It omits KEYS[1], the
+// snapshotScript reads all keys atomically. It returns the name, the type, the time of expiry (-1: never)
+// and the value of each; for a stream its entries, its last id and its groups. It omits KEYS[1], the
 // registry of processes, since no process runs when the data is restored. The script may
 // block Redis, which is that of flunq dev inside this process.
 //
@@ -41,16 +41,16 @@ end
 local out = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do if key ~= KEYS[1] then
   local kind = redis.call('TYPE', key)['ok']
-  local item = {key, kind}
-  if kind == 'string' then item[3] = {redis.call('GET', key)}
-  elseif kind == 'hash' then item[3] = redis.call('HGETALL', key)
-  elseif kind == 'list' then item[3] = redis.call('LRANGE', key, 0, -1)
-  elseif kind == 'set' then item[3] = redis.call('SMEMBERS', key)
-  elseif kind == 'zset' then item[3] = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  local item = {key, kind, redis.call('PEXPIRETIME', key)}
+  if kind == 'string' then item[4] = {redis.call('GET', key)}
+  elseif kind == 'hash' then item[4] = redis.call('HGETALL', key)
+  elseif kind == 'list' then item[4] = redis.call('LRANGE', key, 0, -1)
+  elseif kind == 'set' then item[4] = redis.call('SMEMBERS', key)
+  elseif kind == 'zset' then item[4] = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   elseif kind == 'stream' then
-    item[3] = redis.call('XRANGE', key, '-', '+')
-    item[4] = named(redis.call('XINFO', 'STREAM', key))['last-generated-id']
-    item[5] = groups(key)
+    item[4] = redis.call('XRANGE', key, '-', '+')
+    item[5] = named(redis.call('XINFO', 'STREAM', key))['last-generated-id']
+    item[6] = groups(key)
   end
   out[#out + 1] = item
 end end
@@ -143,28 +143,31 @@ const snapshotTime = time.Minute
 
 // keyOf converts a key as the script returns it.
 func keyOf(item []any) (key, error) {
-	if len(item) < 3 {
+	if len(item) < 4 {
 		return key{}, fmt.Errorf("read all keys: unexpected reply %v", item)
 	}
 	k := key{Name: word(item[0]), Kind: string(word(item[1]))}
+	if expires, _ := item[2].(int64); expires > 0 {
+		k.Expires = expires
+	}
 	switch k.Kind {
 	case "stream":
-		if len(item) < 5 {
+		if len(item) < 6 {
 			return k, fmt.Errorf("read the stream %s: unexpected reply %v", k.Name, item)
 		}
-		for _, e := range list(item[2]) {
+		for _, e := range list(item[3]) {
 			if parts := list(e); len(parts) == 2 {
 				k.Entries = append(k.Entries, line{string(word(parts[0])), words(parts[1])})
 			}
 		}
-		k.Last, k.Groups = string(word(item[3])), groupsOf(list(item[4]))
+		k.Last, k.Groups = string(word(item[4])), groupsOf(list(item[5]))
 	case "hash":
-		k.Values = sortedPairs(words(item[2]))
+		k.Values = sortedPairs(words(item[3]))
 	case "set":
-		k.Values = words(item[2])
+		k.Values = words(item[3])
 		slices.Sort(k.Values)
 	default:
-		k.Values = words(item[2])
+		k.Values = words(item[3])
 	}
 	return k, nil
 }
