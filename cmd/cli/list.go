@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -103,7 +104,11 @@ func (s *Stream[T]) End() error {
 	}
 }
 
-func writeJSONLine(w io.Writer, v any) { fmt.Fprintf(w, "%s\n", event.Encode(WithEmptyLists(v))) }
+func writeJSONLine(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(WithEmptyLists(v)) // every row can be encoded
+}
 
 // PrintValue prints one value: as a line of text, as its id, or with all its members.
 func PrintValue(sh *Shell, format *Choice, text, id string, v any) error {

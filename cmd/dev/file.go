@@ -38,7 +38,7 @@ type key struct {
 	Name    text    `json:"key"`
 	Kind    string  `json:"type"`
 	Expires int64   `json:"expires,omitempty"` // a Unix time in milliseconds; 0: never
-	Values  []text  `json:"values,omitempty"` // a string: its value; a hash: fields and values; a ZSET: members and scores
+	Values  []text  `json:"values,omitempty"`  // a string: its value; a hash: fields and values; a ZSET: members and scores
 	Entries []line  `json:"entries,omitempty"`
 	Last    string  `json:"last,omitempty"` // the last id of a stream
 	Groups  []group `json:"groups,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 )
 
@@ -47,13 +49,19 @@ event is scheduled once. Other content under that id is an error (exit code 1), 
 --replace is given and no attempt has been made to publish the event.
 
 'add - --jsonl' reads events from stdin, one JSON object on each line, as 'schedule ls
--o jsonl' prints them: id, topic, due or after, payload (any JSON) or payload_base64, key,
-headers, tenant, replace. Up to 1000 go into one call. Refused events are reported with
-their line numbers, and the exit code is 1.`,
+-o jsonl --payloads' prints them: id, topic, due or after, payload (any JSON) or
+payload_base64, key, headers, tenant, replace. Those whose status is FIRED, CANCELLED or DEAD
+are left out. Up to 1000 go into one call. Refused events are reported with their line
+numbers, and the exit code is 1.`,
 		Example: `  flunq schedule add --topic orders --after 15m --payload '{"order": 7}'
   flunq schedule add --topic event:com.shop.late --after 2h --payload @late.json
   flunq schedule add - --jsonl < events.jsonl`,
 		Args: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"topic", "id", "payload", "key", "tenant", "header", "at", "after", "replace"} {
+				if a.jsonl && c.Flags().Changed(name) {
+					return cli.Misusef("--%s and --jsonl exclude each other: each line says it%s", name, cli.SeeHelp(c))
+				}
+			}
 			switch {
 			case len(args) == 0 && !a.jsonl:
 				return nil
@@ -206,20 +214,31 @@ type line struct {
 	Replace bool   `json:"replace"`
 }
 
+// closed reports whether a line is about an event that is not to be published any more.
+func (l *line) closed() bool {
+	return !l.Status.Open() && slices.Contains(schedule.Statuses(), l.Status)
+}
+
 // request returns the request that a line stands for.
 func (l *line) request() (*schedulerpb.ScheduleRequest, error) {
 	r := &schedulerpb.ScheduleRequest{
 		EventId: cmp.Or(l.ID, uuid.NewString()), Topic: l.Topic, Key: l.Key, Headers: l.Headers, Tenant: l.Tenant, Replace: l.Replace, Payload: l.Base64,
 	}
-	if l.Payload != nil {
-		var compact bytes.Buffer              // as 'schedule ls' prints it
-		_ = json.Compact(&compact, l.Payload) // it has been parsed
-		r.Payload = compact.Bytes()
+	switch payload := compact(l.Payload); {
+	case l.Base64 == nil:
+		r.Payload = payload
+	case l.Payload != nil && !bytes.Equal(payload, compact(l.Base64)):
+		return nil, errors.New("payload and payload_base64 differ: want one of them")
+	}
+	if l.Status != "" && !l.Status.Open() {
+		return nil, fmt.Errorf("status %q: want SCHEDULED", l.Status)
 	}
 	switch {
+	case (l.Due == nil) == (l.After == ""):
+		return nil, errors.New("want one of due and after")
 	case l.Due != nil:
 		r.ExecuteTime = timestamppb.New(*l.Due)
-	case l.After != "":
+	default:
 		after, err := delay(l.After)
 		if err != nil {
 			return nil, fmt.Errorf("after %q: %w", l.After, err)
@@ -238,7 +257,8 @@ type intake struct {
 	numbers  []int                          // of their lines
 	bytes    int
 
-	done, before, wrong int // events scheduled now, and earlier with the same content; lines refused
+	done, before   int // events scheduled now, and earlier with the same content
+	leftOut, wrong int // lines with closed events, and refused ones
 }
 
 // all schedules the events of stdin.
@@ -254,7 +274,15 @@ func (a *addition) all(ctx context.Context, c *client) error {
 		if len(text) == 0 {
 			continue
 		}
-		request, err := parse(text)
+		l, err := parse(text)
+		if l.closed() {
+			in.leftOut++
+			continue
+		}
+		var request *schedulerpb.ScheduleRequest
+		if err == nil {
+			request, err = l.request()
+		}
 		if err != nil {
 			in.refuse(number, err)
 			continue
@@ -277,6 +305,9 @@ func (a *addition) all(ctx context.Context, c *client) error {
 	if in.before > 0 {
 		text += "; " + history.Number(in.before) + " had been scheduled before"
 	}
+	if in.leftOut > 0 {
+		text += "; " + history.Number(in.leftOut) + " left out: FIRED, CANCELLED or DEAD"
+	}
 	a.sh.Hint("%s", text)
 	if in.wrong > 0 {
 		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s refused", history.Count(in.wrong, "line")))
@@ -285,17 +316,16 @@ func (a *addition) all(ctx context.Context, c *client) error {
 }
 
 // parse reads a line.
-func parse(text []byte) (*schedulerpb.ScheduleRequest, error) {
-	var l line
+func parse(text []byte) (l line, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&l); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return l, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if decoder.InputOffset() < int64(len(text)) {
-		return nil, errors.New("want one JSON object on each line")
+		return l, errors.New("want one JSON object on each line")
 	}
-	return l.request()
+	return l, nil
 }
 
 // refuse reports a line whose event is not scheduled.

@@ -173,7 +173,7 @@ func (h *change) run(ctx context.Context, c *client, ids []string) error {
 		}
 		if len(ids) == 0 {
 			h.sh.Hint("no dead events")
-			return nil
+			return h.print(nil)
 		}
 	}
 	if !h.consent.Yes || h.consent.Dry {

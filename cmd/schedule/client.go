@@ -190,7 +190,7 @@ func (c *client) failed(err error) error {
 		if strings.Contains(s.Message(), "server preface") {
 			advice = "if it encrypts connections, give --tls or --tls-ca FILE"
 		} else if c.from == "" {
-			advice = "start one with 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
+			advice = "start one with 'flunq dev --scheduler' or 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
 		}
 		message := s.Message()
 		if _, cause, dialed := strings.Cut(message, "while dialing: "); dialed {

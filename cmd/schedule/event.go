@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -33,7 +34,7 @@ type eventRow struct {
 	Updated  *time.Time        `json:"updated,omitempty"`
 	Fired    *time.Time        `json:"fired,omitempty"`
 	Payload  json.RawMessage   `json:"payload,omitempty"`        // if it is JSON
-	Base64   []byte            `json:"payload_base64,omitempty"` // if it is not
+	Base64   []byte            `json:"payload_base64,omitempty"` // if it is not JSON, or has spaces that Payload loses
 
 	in time.Duration // until it is due, by the clock of the scheduler
 }
@@ -51,12 +52,20 @@ func rowOf(e *schedulerpb.Event) eventRow {
 	if next := timeOf(e.GetNextTime()); next != nil && row.Due != nil && !next.Equal(*row.Due) {
 		row.Next = next
 	}
-	if payload := e.GetPayload(); json.Valid(payload) {
-		row.Payload = payload
-	} else {
+	payload := e.GetPayload()
+	if row.Payload = compact(payload); !bytes.Equal(row.Payload, payload) {
 		row.Base64 = payload
 	}
 	return row
+}
+
+// compact returns JSON without spaces, nil if the text is not JSON.
+func compact(text []byte) []byte {
+	var out bytes.Buffer
+	if json.Compact(&out, text) != nil {
+		return nil
+	}
+	return out.Bytes()
 }
 
 // statusOf returns a state by its name: SCHEDULED.
@@ -144,7 +153,7 @@ func (r eventRow) describe(sh *cli.Shell) {
 	line("updated", clock(r.Updated))
 	line("fired", clock(r.Fired))
 	line("payload", string(r.Payload))
-	if len(r.Base64) > 0 {
+	if r.Payload == nil && len(r.Base64) > 0 {
 		line("payload", fmt.Sprintf("%d bytes that are not JSON (see -o json)", len(r.Base64)))
 	}
 }

@@ -38,7 +38,7 @@ func newListCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Lists events, roughly in the order in which they are due. Events that were published or
 cancelled are listed for as long as the scheduler keeps them (SCHEDULER_RETENTION).`,
 		Example: `  flunq schedule ls --status scheduled --due 1h
-  flunq schedule ls --topic orders --limit 0 -o jsonl --payloads > backup.jsonl`,
+  flunq schedule ls --status scheduled --limit 0 -o jsonl --payloads > all.jsonl`,
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}

@@ -200,6 +200,8 @@ func (d *developer) open(ctx context.Context) error {
 		opts.Mode = dev.Mode(d.clock.String())
 	}
 	switch {
+	case d.grpc != "" && !d.scheduler:
+		return cli.Misusef("--grpc requires --scheduler")
 	case d.start != "" && opts.Mode != dev.Virtual:
 		return cli.Misusef("--start requires --clock virtual")
 	case d.start != "" && d.start != "now":

@@ -229,6 +229,9 @@ func (s *server) settings() (set cli.Settings, err error) {
 			s.only = []string{wholeScheduler + "-" + mode}
 		}
 	}
+	if s.grpc != "" && !s.scheduler {
+		return set, cli.Misusef("--grpc requires --scheduler")
+	}
 	return set, set.Keep(s.keep)
 }
 
