@@ -325,6 +325,26 @@ func StoredDocument(name, text string) Document {
 	return d
 }
 
+// CompletionWords returns the tasks for the shell: each by its name, or by its reference if several have the
+// name.
+func (d Document) CompletionWords() (words []string) {
+	if d.Def == nil {
+		return nil
+	}
+	named := map[string]int{}
+	for _, t := range d.Def.Tasks() {
+		named[t.Name]++
+	}
+	for ref, t := range d.Def.Tasks() {
+		word := t.Name
+		if named[word] > 1 {
+			word = ref
+		}
+		words = append(words, OneLine(word)+"\t"+string(t.Kind))
+	}
+	return words
+}
+
 // ParseDocument parses a document and prints its mistakes or warnings.
 func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 	def, warnings, err := dsl.Parse(name, text)

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // migration is one run of the command migrate.
@@ -54,6 +55,15 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
 	m.selection.allowed = actions.OpenStatuses()[1:] // a pending execution has not begun
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "migrate to `VERSION`, or NAME:VERSION")
+	cli.CompleteFlag(c, "to", cli.Complete(m.target, func(ctx context.Context, r *cli.Remote) (words []string, err error) {
+		found, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
+		for _, w := range found {
+			for _, v := range w.Versions {
+				words = append(words, cli.Printable(w.ID+":"+v.Version))
+			}
+		}
+		return words, err
+	}))
 	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
 	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")

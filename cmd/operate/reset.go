@@ -70,6 +70,19 @@ resets no execution twice.`,
 	m.batch = newBatch(c, sh, actions.Statuses()[1:]) // a pending execution has not begun
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "continue with `TASK`")
+	cli.CompleteFlag(c, "to", func(c *cobra.Command, ids []string, word string) ([]string, cobra.ShellCompDirective) {
+		return cli.Complete(m.target, func(ctx context.Context, r *cli.Remote) ([]string, error) {
+			if len(ids) != 1 {
+				return nil, nil
+			}
+			x, err := r.Store.Execution(ctx, r.Tenant, ids[0])
+			if err != nil {
+				return nil, err
+			}
+			document, err := cli.DocumentOf(ctx, r, x)
+			return document.CompletionWords(), err
+		})(c, nil, word)
+	})
 	f.StringVar(&m.iteration, "iteration", "", "the run in the iteration `INDEX`, counted from 0; in nested loops such as 2.0")
 	f.StringVar(&m.attempt, "attempt", "", "the run of the attempt `NUMBER`, counted from 1")
 	f.StringVar(&m.version, "version", "", "continue with `VERSION` of the workflow")

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
 	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
 	f.StringArrayVar(&r.breaks, "break", nil, "stop before the task `TASK`, a name or a reference, and take commands (repeatable)")
+	cli.CompleteFlag(c, "break", completeBreak)
 	f.BoolVar(&r.step, "step", false, "stop before every task, and take commands")
 	f.BoolVar(&r.realTime, "real-time", false, "use the clock of this machine")
 	f.StringVar(&r.speed, "speed", "", "run the virtual clock `N` times as fast as real time, as in 60x")
@@ -267,4 +269,13 @@ func (r *Runner) list() error {
 		fmt.Fprintf(r.Sh.Out, "%-16s %s\n", row.Name, row.Summary)
 	}
 	return nil
+}
+
+// completeBreak completes the tasks of the document that the command names.
+func completeBreak(_ *cobra.Command, files []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(files) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	text, _ := os.ReadFile(files[0]) // a file that cannot be read has no tasks
+	return cli.StoredDocument(files[0], string(text)).CompletionWords(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -93,7 +93,7 @@ func askReady(ctx context.Context, address string) (limit string, err error) {
 		if dial, ok := errors.AsType[*net.OpError](err); ok {
 			err = dial.Err
 		}
-		return "", fmt.Errorf("nothing answers at %s: %w", address, err)
+		return "", fmt.Errorf("nothing answers at %s: %w\nname the address of 'flunq serve' with --http or HTTP_ADDRESS", address, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	const most = 4 << 10
