@@ -25,6 +25,7 @@ type configFile struct {
 
 	Scheduler *SchedulerFile // takes precedence over Settings; may be nil
 
+	text     string     // of the file when it was read
 	document yaml.Node  // with the comments
 	root     *yaml.Node // its map, or an empty node
 }
@@ -81,6 +82,7 @@ func ReadConfig(sh *Shell) (*configFile, error) {
 	case len(text) > configLimit:
 		return nil, Misusef("configuration %s: larger than %d KiB", path, configLimit>>10)
 	}
+	c.text = string(text)
 	var parsed yaml.Node
 	if err := yaml.Unmarshal(text, &parsed); err != nil {
 		return nil, Misusef("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -183,12 +184,48 @@ func (c *configFile) write() error {
 		err = os.MkdirAll(filepath.Dir(c.Path), 0o700)
 	}
 	if err == nil {
-		err = replace.File(c.Path, text.Bytes())
+		err = replace.File(c.Path, withBlankLines(text.Bytes(), c.text))
 	}
 	if err != nil {
 		return Fail(ExitMisuse, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return nil
+}
+
+// withBlankLines returns text with the blank lines of a former text, which the YAML encoder drops: each
+// before the entry or comment that followed it.
+func withBlankLines(text []byte, former string) []byte {
+	entry := func(line string) string {
+		line = strings.TrimSpace(line)
+		if key, _, ok := strings.Cut(line, ":"); ok && line[0] != '#' {
+			return key
+		}
+		return line
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	at, blank := 0, false
+	for old := range strings.Lines(former) {
+		if strings.TrimSpace(old) == "" {
+			blank = true
+			continue
+		}
+		i := slices.IndexFunc(lines[at:], func(line string) bool { return entry(line) == entry(old) })
+		if i < 0 {
+			continue // it was removed
+		}
+		at += i
+		if blank && at > 0 && strings.TrimSpace(lines[at-1]) != "" {
+			lines = slices.Insert(lines, at, "\n")
+			at++
+		}
+		at, blank = at+1, false
+	}
+	out := []byte(strings.Join(lines, ""))
+	var before, after any
+	if yaml.Unmarshal(text, &before) != nil || yaml.Unmarshal(out, &after) != nil || !reflect.DeepEqual(before, after) {
+		return text // a blank line would change a value of several lines
+	}
+	return out
 }
 
 // CompleteConfigKeys completes the keys of the configuration file.
