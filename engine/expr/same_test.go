@@ -105,7 +105,9 @@ func TestSameOperators(t *testing.T) {
 	t.Parallel()
 	operands := strings.Fields(`.n .m 1 2.5 null "a" . (.n//0) (.n*.m)`)
 	dots := []any{
-		nil, true, "text", list{1}, 3,
+		nil, true, "text",
+		list{1},
+		3,
 		object{"n": 4, "m": 2.5},
 		object{"n": 1 << 40, "m": -(1 << 62)},
 		object{"n": new(big.Int).Lsh(big.NewInt(1), 80), "m": 1},

@@ -24,7 +24,7 @@ func (r *Runner) openLibraries() {
 		r.globals.RawSetString(name, base.RawGetString(name))
 	}
 	l.SetFuncs(r.globals, map[string]lua.LGFunction{
-		"pcall": luaPCall, "rawset": r.rawSet, "tonumber": luaToNumber, "tostring": luaToString,
+		"pcall": luaPCall, "rawset": r.rawSet, "tonumber": luaToNumber, "tostring": luaToString, concatOperand: formatOperand,
 	})
 	math := library(base, "math")
 	for _, name := range []string{"random", "randomseed"} { // those of gopher-lua depend on other scripts

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -43,6 +44,7 @@ func Compile(source string) (*Script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the script: %w", err)
 	}
+	formatConcat(reflect.ValueOf(body))
 	sum := sha1.Sum([]byte(source))
 	s := &Script{SHA: hex.EncodeToString(sum[:]), Source: source}
 	if s.proto, err = lua.Compile(body, chunk); err != nil {

@@ -128,6 +128,8 @@ local t = {} table.insert(t, 'a') table.insert(t, 'b') return t
 return {tonumber('0x10'), tonumber(' 7 '), tonumber('1e2'), tostring(tonumber('x')), tostring(tonumber({}))}
 return {type(nil), type(1), type('s'), type({}), type(true), type(redis.call('GET', 'a'))}
 return {tostring(1e15), tostring(0.1), tostring(-0.0), tostring(2^53), 10 .. ''}
+return {0.1 + 0.2 .. '', 1e15 .. '', 2 ^ 53 .. 'x', 'a' .. 1732100000123456 .. ':' .. 3, 1 / 3 .. '', 1 / 0 .. '', 12 .. '', #(1e15 .. '')}
+local function two() return 'a', 'b' end return two() .. 'c'
 ARGV[1] = 'changed' return ARGV[1]
 local t = {} for i = 1, 40 do t['k' .. i] = i end t.k3 = nil return {t.k1, t.k40, tostring(t.k3), #t}
 local t = {a = 1, b = 2} t.a = nil return {tostring(t.a), t.b}
