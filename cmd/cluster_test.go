@@ -153,26 +153,32 @@ func TestOtherMasters(t *testing.T) {
 	}
 }
 
+// kill kills a master, and returns a tenant on another one with a workflow that it has started.
+func kill(t *testing.T, cluster *redistest.Cluster, down *redistest.Server) (tenant, document string) {
+	t.Helper()
+	for n := 0; tenant == ""; n++ {
+		if name := fmt.Sprint("t-", n); cluster.MasterOf(t, "tenant:{"+name+"}:events") != down {
+			tenant = name
+		}
+	}
+	document = filepath.Join(t.TempDir(), "set.yaml")
+	if err := os.WriteFile(document, []byte("document: {dsl: '1.0.0', namespace: test, name: set, version: '1.0.0'}\ndo: [{done: {set: {done: true}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := flunq(t, nil, "start", document, "--tenant", tenant, "--redis-url", cluster.URL()); code != 0 {
+		t.Fatal(stderr)
+	}
+	down.Kill()
+	return tenant, document
+}
+
 // If the master with the list of tenants is down, the tenants of the other masters are found by their
 // streams: a process starts and serves them, new executions of theirs complete, and listings list them.
 func TestMasterOfTenantsDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	url, down := cluster.URL(), cluster.MasterOf(t, "flunq:tenants")
-	tenant := ""
-	for n := 0; tenant == ""; n++ {
-		if name := fmt.Sprint("t-", n); cluster.MasterOf(t, "tenant:{"+name+"}:events") != down {
-			tenant = name
-		}
-	}
-	document := filepath.Join(t.TempDir(), "set.yaml")
-	if err := os.WriteFile(document, []byte("document: {dsl: '1.0.0', namespace: test, name: set, version: '1.0.0'}\ndo: [{done: {set: {done: true}}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, stderr, code := flunq(t, nil, "start", document, "--tenant", tenant, "--redis-url", url); code != 0 {
-		t.Fatal(stderr)
-	}
-	down.Kill()
+	tenant, document := kill(t, cluster, down)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, lines, stopped := serving(ctx, t, "--redis-url", url)
@@ -199,20 +205,7 @@ func TestMasterOfSchedulerDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	url, down := cluster.URL(), cluster.MasterOf(t, "scheduler:{scheduler}:partitions")
-	tenant := ""
-	for n := 0; tenant == ""; n++ {
-		if name := fmt.Sprint("t-", n); cluster.MasterOf(t, "tenant:{"+name+"}:events") != down {
-			tenant = name
-		}
-	}
-	document := filepath.Join(t.TempDir(), "set.yaml")
-	if err := os.WriteFile(document, []byte("document: {dsl: '1.0.0', namespace: test, name: set, version: '1.0.0'}\ndo: [{done: {set: {done: true}}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, stderr, code := flunq(t, nil, "start", document, "--tenant", tenant, "--redis-url", url); code != 0 {
-		t.Fatal(stderr)
-	}
-	down.Kill()
+	tenant, document := kill(t, cluster, down)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, lines, stopped := serving(ctx, t, "--scheduler", "--grpc", "127.0.0.1:0", "--redis-url", url)
@@ -242,7 +235,7 @@ func TestMasterOfSchedulerDown(t *testing.T) {
 		t.Fatal("serve does not say that the scheduler waits")
 	}
 	add := []string{"schedule", "add", "--topic", "orders", "--after", "1h", "--grpc", entry.GRPC}
-	if _, stderr, code := flunq(t, nil, add...); code != 6 || !strings.Contains(stderr, "the store of the scheduler does not answer") {
+	if _, stderr, code := flunq(t, nil, add...); code != 6 || !strings.Contains(stderr, "answers, but its store does not: repeat the command") {
 		t.Errorf("schedule add: code %d: %s", code, stderr)
 	}
 	down.Restart(t)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 	"flunq.io/flunq/engine/scheduler/server"
 )
@@ -186,6 +187,9 @@ func (c *client) failed(err error) error {
 	case codes.Canceled:
 		return context.Canceled
 	case codes.Unavailable, codes.DeadlineExceeded:
+		if s.Message() == schedule.StoreSilent {
+			return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s answers, but its store does not: repeat the command", c.address))
+		}
 		advice := "its address is from: " + c.from
 		if strings.Contains(s.Message(), "server preface") {
 			advice = "if it encrypts connections, give --tls or --tls-ca FILE"

@@ -95,3 +95,6 @@ var (
 	// ErrFull says that there is no memory for further events.
 	ErrFull = errors.New("no memory for further events")
 )
+
+// StoreSilent is what the scheduler answers while its store does not answer.
+const StoreSilent = "the store of the scheduler does not answer: repeat the request"
