@@ -107,7 +107,7 @@ func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream
 		}
 	}
 	opts := []nats.Option{
-		nats.Name(o.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.Timeout(o.Timeout),
+		nats.Name(o.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(200 * time.Millisecond),
 		// Without a connection, publishing fails instead of being delayed for an unknown time.
 		nats.ReconnectBufSize(-1),
