@@ -187,7 +187,7 @@ func (c *client) failed(err error) error {
 	case codes.Canceled:
 		return context.Canceled
 	case codes.Unavailable, codes.DeadlineExceeded:
-		if s.Message() == schedule.StoreSilent {
+		if s.Message() == schedule.StoreUnavailable {
 			return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s answers, but its store does not: repeat the command", c.address))
 		}
 		advice := "its address is from: " + c.from

@@ -96,5 +96,5 @@ var (
 	ErrFull = errors.New("no memory for further events")
 )
 
-// StoreSilent is what the scheduler answers while its store does not answer.
-const StoreSilent = "the store of the scheduler does not answer: repeat the request"
+// StoreUnavailable is what the scheduler answers while its store does not answer.
+const StoreUnavailable = "the store of the scheduler does not answer: repeat the request"

@@ -92,7 +92,7 @@ func (s *Server) publicError(ctx context.Context, method string, err error) erro
 	case errors.Is(err, schedule.ErrFull):
 		return status.Error(codes.ResourceExhausted, schedule.ErrFull.Error())
 	default:
-		return status.Error(codes.Unavailable, schedule.StoreSilent)
+		return status.Error(codes.Unavailable, schedule.StoreUnavailable)
 	}
 }
 

@@ -32,7 +32,7 @@ func NewCluster(opts *redis.ClusterOptions) Redis {
 	client := redis.NewClusterClient(&own)
 	hook := &router{client: client}
 	client.AddHook(hook)
-	client.OnNewNode(noticeSilence)
+	client.OnNewNode(addBreaker)
 	return &cluster{ClusterClient: client, tracker: newTracker(masterOf(client)), router: hook}
 }
 
