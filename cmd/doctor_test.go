@@ -7,11 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // diagnosis is the part of doctor's output that the tests read.
@@ -92,6 +97,45 @@ func TestDoctorOnRedis(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Doctor does not count an unreadable timer as late.
+func TestDoctorOfUnreadableTimer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Serve(t)
+	redistest.CLI(t, "-u", "redis://"+server.Addr(), "ZADD", "flunq:timers:all", "12", "garbage")
+	d, _ := examined(t, server, "-A")
+	if state, text := d.says("timers"); state != "warn" || !strings.HasPrefix(text, "1 timer, 1 overdue; 7579c-795b6904e5 is unreadable") {
+		t.Errorf("%s %s", state, text)
+	}
+}
+
+// Doctor reports missing Kafka topics of scheduled events.
+func TestDoctorOfMissingTopic(t *testing.T) {
+	t.Parallel()
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	server := redistest.Serve(t)
+	client := wire.NewClient(server.Client(t))
+	if err := agenda.NewIndex(client).SetPartitions(t.Context(), 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	_, err = agenda.NewLedger(client, agenda.Defaults()).Place(t.Context(), []schedule.Event{
+		{ID: "a8c51d54-5675-4a39-88c0-f28824decc01", Status: schedule.Scheduled, Next: due, Content: schedule.Content{Due: due, Topic: "orders"}},
+		{ID: "a8c51d54-5675-4a39-88c0-f28824decc02", Status: schedule.Scheduled, Next: due, Content: schedule.Content{Due: due, Topic: "parcels"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"SCHEDULER_SINK": "kafka", "KAFKA_BROKERS": broker.ListenAddrs()[0], "HOME": t.TempDir(), "REDIS_URL": "redis://" + server.Addr()}
+	out, errs, _ := flunqWith(t.Context(), env, "doctor")
+	if !strings.Contains(out, "topic parcels does not exist") || strings.Contains(out, "topic orders") {
+		t.Errorf("%s%s", out, errs)
 	}
 }
 

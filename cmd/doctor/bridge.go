@@ -99,13 +99,13 @@ func (d *doctor) checkNATS(ctx context.Context) {
 	if err != nil {
 		return // reported with the settings
 	}
-	_, listen := d.topics(&opts)
+	publish, listen := d.topics(&opts)
 	after, err := d.taken(ctx)
 	if err != nil {
 		return // reported with the tenant
 	}
 	server := d.settings.Bridge.Server
-	state, err := nats.Inspect(ctx, server, listen, after)
+	state, err := nats.Inspect(ctx, server, publish, listen, after)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
 		return
@@ -114,9 +114,13 @@ func (d *doctor) checkNATS(ctx context.Context) {
 		history.Count(int64(state.Messages), "message"), history.Number(int64(state.Lag))) // fewer than 2^63
 	if state.Unlimited {
 		d.report(check, isDoubtful, text+"; it grows without a limit", "nats stream edit "+server.Stream+" --max-age 7d")
-		return
+	} else {
+		d.report(check, isFine, text, "")
 	}
-	d.report(check, isFine, text, "")
+	for _, topic := range state.Uncovered {
+		d.report(check, isDoubtful, fmt.Sprintf("stream %s does not have the subjects %s.>: events for them are not published", server.Stream, topic),
+			fmt.Sprintf("add them with nats stream edit %s --subjects …", server.Stream))
+	}
 }
 
 // checkExchange checks the brokers and the topics of the tenants.

@@ -38,6 +38,7 @@ type finding struct {
 	Examples []string `json:"examples,omitempty"`
 
 	number, bytes int64 // of finished executions
+	unreachable   bool  // the check was not possible because Redis did not answer
 }
 
 // diagnosis is the output of doctor.
@@ -161,6 +162,7 @@ func (d *doctor) report(check string, state health, text, remedy string) {
 // unchecked adds a finding about a check that failed, unless it has failed for the same reason before.
 func (d *doctor) unchecked(check, tenant string, err error) {
 	f := finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be checked: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+	f.unreachable = store.Temporary(err)
 	if !slices.ContainsFunc(d.findings, func(g finding) bool { return g.Check == check && g.Tenant == tenant && g.Text == f.Text }) {
 		d.add(f)
 	}

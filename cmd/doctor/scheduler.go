@@ -57,7 +57,7 @@ func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {
 		all = ours
 	}
 	if set.Sink == cli.InKafka {
-		for _, name := range append(slices.Clone(set.Limits.Topics), set.ExecuteTopic) {
+		for _, name := range slices.Concat(set.Limits.Topics, []string{set.ExecuteTopic}, d.nextTopics(ctx, set)) {
 			if name != "" && !strings.Contains(name, ":") && !slices.Contains(all, name) {
 				all = append(all, name)
 			}
@@ -88,6 +88,19 @@ func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {
 			d.report(check, verdict, problem, remedy)
 		}
 	}
+}
+
+// nextTopics returns the topics of the scheduled events that are due first, if Redis holds their records.
+func (d *doctor) nextTopics(ctx context.Context, set cli.SchedulerSettings) (topics []string) {
+	if set.Records != cli.InRedis {
+		return nil
+	}
+	ledger := agenda.NewLedger(d.remote.Store.Redis(), agenda.Defaults())
+	events, _, _ := ledger.List(ctx, schedule.Filter{Status: schedule.Scheduled, Limit: 1000}) // checkScheduler reports the error
+	for i := range events {
+		topics = append(topics, events[i].Topic)
+	}
+	return topics
 }
 
 // checkScheduler checks the scheduled events in Redis, if the scheduler has been used there.

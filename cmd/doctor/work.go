@@ -143,7 +143,7 @@ func (d *doctor) timers(ctx context.Context) {
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
 	filter, list, most := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant, maxCounted
 	if d.allTenants {
-		filter.Tenant, list, most = "", "flunq timers ls --overdue -A", 1 // set counts the others
+		filter.Tenant, list, most = "", "flunq timers ls --overdue -A", 100 // set counts the others
 	} else if set.Count > 0 && !d.remote.Store.Clustered() {
 		f.Text += " of all tenants"
 	}
@@ -163,8 +163,12 @@ func (d *doctor) timers(ctx context.Context) {
 		d.add(f)
 		return
 	}
-	late := set.Now.Sub(due[0].Due.Due())
-	f.Text += fmt.Sprintf(", %s%s overdue, the first by %s", history.Number(overdue), more, history.Duration(late.Round(time.Millisecond)))
+	f.Text += fmt.Sprintf(", %s%s overdue", history.Number(overdue), more)
+	late := lostAfter
+	if i := slices.IndexFunc(due, func(p timers.Pending) bool { return p.Err == nil }); i >= 0 {
+		late = set.Now.Sub(due[i].Due.Due())
+		f.Text += ", the first by " + history.Duration(late.Round(time.Millisecond))
+	}
 	switch {
 	case late <= lateAfter:
 		f.Text += ": they are firing now, unless this grows"
@@ -175,6 +179,9 @@ func (d *doctor) timers(ctx context.Context) {
 	}
 	if f.State == isBad && late <= lostAfter {
 		f.State = isDoubtful
+	}
+	if due[0].Err != nil {
+		f.Text += fmt.Sprintf("; %s is unreadable and becomes a dead letter when a timer service reads it", due[0].ID)
 	}
 	d.add(f)
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
@@ -28,14 +29,16 @@ func (d diagnosis) write(sh *cli.Shell, all bool) {
 	if sh.ASCII() {
 		plain, arrow = 1, "->"
 	}
-	widest, count := 0, map[health]int{}
-	for _, f := range d.Findings {
-		widest = max(widest, len(f.Check))
-		count[f.State]++
-	}
 	shown := d.Findings
 	if !all {
-		shown = condensed(shown)
+		shown = condensed(oneUnreachable(shown))
+	}
+	widest, count := 0, map[health]int{}
+	for _, f := range shown {
+		widest = max(widest, len(f.Check))
+	}
+	for _, f := range d.Findings {
+		count[f.State]++
 	}
 	fmt.Fprintf(sh.Out, "%s (%s), %s\n", cli.Printable(d.Redis), cli.Printable(d.From), history.Count(len(d.Tenants), "tenant")+": "+cli.Printable(cli.ShortList(d.Tenants)))
 	for _, f := range shown {
@@ -57,6 +60,30 @@ func (d diagnosis) write(sh *cli.Shell, all bool) {
 		}
 	}
 	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
+}
+
+// oneUnreachable replaces the checks that were not possible because Redis did not answer with one line.
+func oneUnreachable(all []finding) (out []finding) {
+	var checks []string
+	at := -1
+	for _, f := range all {
+		switch {
+		case !f.unreachable:
+			out = append(out, f)
+			continue
+		case at < 0:
+			at, out = len(out), append(out, f)
+		}
+		if !slices.Contains(checks, f.Check) {
+			checks = append(checks, f.Check)
+		}
+	}
+	if len(checks) > 1 {
+		f := &out[at]
+		f.Check, f.Tenant, f.Text = "unreachable", "", strings.Join(checks, ", ")+" "+f.Text
+		f.Remedy = "flunq doctor --all shows each of them"
+	}
+	return out
 }
 
 // maxAlike is the maximum number of similar findings that are printed.

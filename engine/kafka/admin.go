@@ -91,7 +91,8 @@ func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) 
 	var existing []string
 	for _, name := range names {
 		detail := meta.Topics[name]
-		t := Topic{Name: name, Missing: errors.Is(detail.Err, kerr.UnknownTopicOrPartition), Partitions: len(detail.Partitions)}
+		missing := errors.Is(detail.Err, kerr.UnknownTopicOrPartition) || errors.Is(detail.Err, kerr.InvalidTopicException)
+		t := Topic{Name: name, Missing: missing, Partitions: len(detail.Partitions)}
 		if detail.Err != nil && !t.Missing {
 			return state, fmt.Errorf("topic %s: %w", name, detail.Err)
 		}

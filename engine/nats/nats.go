@@ -465,13 +465,14 @@ func (c *Client) Close() {
 // State is what a server reports about the stream.
 type State struct {
 	Messages  uint64
+	Uncovered []string // topics for publication whose subjects the stream does not have
 	Unlimited bool   // nothing is ever removed
 	Lag       uint64 // messages of the topics after their positions
 }
 
-// Inspect returns the state of the stream, and how many messages of topics follow the position of each.
-// The server itself keeps no position and does not redeliver.
-func Inspect(ctx context.Context, o Options, topics []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
+// Inspect returns the state of the stream, and how many messages of the topics to listen to follow the
+// position of each. The server itself keeps no position and does not redeliver.
+func Inspect(ctx context.Context, o Options, publish, listen []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
 	o.Create = false
 	c, err := New(o)
 	if err != nil {
@@ -488,7 +489,15 @@ func Inspect(ctx context.Context, o Options, topics []string, after func(partiti
 	state := State{Messages: info.State.Msgs}
 	state.Unlimited = info.Config.Retention == jetstream.LimitsPolicy && info.Config.MaxAge == 0 &&
 		info.Config.MaxBytes <= 0 && info.Config.MaxMsgs <= 0 && info.Config.MaxMsgsPerSubject <= 0
-	for _, topic := range topics {
+	for _, topic := range publish {
+		switch name, err := c.js.StreamNameBySubject(ctx, topic+".>"); {
+		case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && name != o.Stream:
+			state.Uncovered = append(state.Uncovered, topic)
+		case err != nil:
+			return state, fmt.Errorf("inspect the subjects of stream %s: %w", o.Stream, err)
+		}
+	}
+	for _, topic := range listen {
 		const soon = 5 * time.Second
 		config := jetstream.ConsumerConfig{FilterSubject: topic, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: soon, MemoryStorage: true}
 		config.DeliverPolicy, config.OptStartSeq = start(topic, logOf(s), after)

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"reflect"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,8 +190,9 @@ func TestDoubles(t *testing.T) {
 		}
 	}
 	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
-	state, err := nats.Inspect(t.Context(), o, []string{"flunq.acme.>", "flunq.other.>"}, none)
-	if want := (nats.State{Messages: 1, Unlimited: true, Lag: 1}); err != nil || state != want {
+	state, err := nats.Inspect(t.Context(), o, []string{"flunq.acme.events", "shop.acme.events"}, []string{"flunq.acme.>", "flunq.other.>"}, none)
+	want := nats.State{Messages: 1, Unlimited: true, Lag: 1, Uncovered: []string{"shop.acme.events"}}
+	if err != nil || !reflect.DeepEqual(state, want) {
 		t.Errorf("%+v, %v, want %+v", state, err, want)
 	}
 }
@@ -344,13 +346,13 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%v, want an error with %q", err, text)
 		}
 	}
-	_, err := nats.Inspect(t.Context(), o, nil, nil)
+	_, err := nats.Inspect(t.Context(), o, nil, nil, nil)
 	want(err, "stream add FLUNQ")
 	want(connect(t, o).Publish(t.Context(), make([]cloudevents.Message, 1))[0], "NATS_CREATE_STREAM")
 	other := cloudevents.Message{Topic: "shop.acme.events", Type: "t", ID: "1"}
 	want(connect(t, s.options()).Publish(t.Context(), []cloudevents.Message{other})[0], "adds shop.acme.events.>")
 	s.kill()
-	_, err = nats.Inspect(t.Context(), o, nil, nil)
+	_, err = nats.Inspect(t.Context(), o, nil, nil, nil)
 	address, _ := url.Parse(s.url())
 	want(err, "no connection to NATS at nats://"+address.Host)
 }
