@@ -34,14 +34,6 @@ const (
 	CallLost      FaultKind = "http"         // the call is carried out, and its answer is lost
 )
 
-// Further kinds of faults, which only the simulation of the scheduler injects.
-const (
-	Slow      FaultKind = "slow"      // a single call takes long
-	Throttle  FaultKind = "throttle"  // the table refuses calls for a while
-	Rebalance FaultKind = "rebalance" // the broker moves partitions among the consumers
-	Forget    FaultKind = "forget"    // Redis loses everything
-)
-
 // Faults returns all kinds of faults of workflows.
 func Faults() []FaultKind {
 	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, StopRequested, Outage, Clock, CallLost}
@@ -223,7 +215,6 @@ func (in *injector) inject(f Fault, doing string) {
 	}
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed
-	case Slow, Throttle, Rebalance, Forget: // only package scheduling injects these
 	case Delay:
 		in.freeze(p, f.Amount)
 	case StopRequested:
@@ -313,9 +304,6 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	if err := ReadStrictly(text, &w); err != nil {
 		return fmt.Errorf("read a fault: %w", err)
 	}
-	if known := append(Faults(), Slow, Throttle, Rebalance, Forget); !slices.Contains(known, w.Kind) {
-		return fmt.Errorf("read a fault: kind %q, want one of %v", w.Kind, known)
-	}
 	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
 	if w.Amount == "" {
 		return nil
@@ -323,6 +311,16 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	var err error
 	if f.Amount, err = time.ParseDuration(w.Amount); err != nil || f.Amount < 0 {
 		return fmt.Errorf("read a fault: amount %q, want a duration such as 45s", w.Amount)
+	}
+	return nil
+}
+
+// CheckKinds returns an error if one of the faults is of another kind.
+func CheckKinds(faults []Fault, kinds []FaultKind) error {
+	for _, f := range faults {
+		if !slices.Contains(kinds, f.Kind) {
+			return fmt.Errorf("a fault of the kind %q, want one of %v", f.Kind, kinds)
+		}
 	}
 	return nil
 }

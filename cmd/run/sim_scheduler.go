@@ -15,7 +15,6 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/scheduling"
 	"flunq.io/flunq/sim/search"
 )
@@ -110,8 +109,7 @@ func (s *searcher) writeScheduler(w io.Writer, r *scheduling.Report) {
 	fmt.Fprintf(w, "%s: %s\n", s.part(), cli.Paint(s.sh.OutColor(), style, text))
 	fmt.Fprintf(w, "  %s without faults, %s, %s with faults\n",
 		history.Count(r.Plain, "run"), history.Count(r.Singles, "single fault"), history.Count(r.Seeds, "seed"))
-	kinds := append(sim.Faults(), sim.Slow, sim.Throttle, sim.Rebalance, sim.Forget)
-	if n, faults := faultCounts(r.Faults, kinds); n > 0 {
+	if n, faults := faultCounts(r.Faults, scheduling.Faults()); n > 0 {
 		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), faults)
 	}
 	fmt.Fprintf(w, "  %s, %s published, %s of virtual time\n",

@@ -26,19 +26,35 @@ const (
 	toClient target = "the client" // a request and its reply
 )
 
+// The kinds of faults that only this simulation has.
+const (
+	Slow      sim.FaultKind = "slow"      // a single call takes long
+	Throttle  sim.FaultKind = "throttle"  // the table refuses calls for a while
+	Rebalance sim.FaultKind = "rebalance" // the broker moves partitions among the consumers
+	Forget    sim.FaultKind = "forget"    // Redis loses everything
+)
+
+// Faults returns all kinds of faults of the scheduler and of bridges.
+func Faults() []sim.FaultKind {
+	return []sim.FaultKind{
+		sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate, sim.Delay, sim.Outage, sim.Clock,
+		Slow, Throttle, Rebalance, Forget,
+	}
+}
+
 // kinds returns the faults that are possible at a call.
 func (s *simulation) kinds(to target) []sim.FaultKind {
 	out := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
 	if to != toClient {
-		out = append(out, sim.Delay, sim.Slow, sim.Outage, sim.Clock)
+		out = append(out, sim.Delay, Slow, sim.Outage, sim.Clock)
 	}
 	switch {
 	case to == toTable:
-		out = append(out, sim.Throttle)
+		out = append(out, Throttle)
 	case to == toBroker:
-		out = append(out, sim.Rebalance, sim.Duplicate)
+		out = append(out, Rebalance, sim.Duplicate)
 	case to == toRedis && s.table != nil:
-		out = append(out, sim.Forget)
+		out = append(out, Forget)
 	}
 	return out
 }
@@ -57,9 +73,9 @@ func amount(k sim.FaultKind, n uint64) time.Duration {
 		return time.Duration(n/4%uint64(longest/time.Millisecond)+1) * time.Millisecond
 	}
 	switch k {
-	case sim.Delay, sim.Slow, sim.CrashBefore, sim.CrashAfter: // after a crash: until the process restarts
+	case sim.Delay, Slow, sim.CrashBefore, sim.CrashAfter: // after a crash: until the process restarts
 		return span(longestDelay)
-	case sim.Outage, sim.Throttle:
+	case sim.Outage, Throttle:
 		return span(longestOutage)
 	case sim.Clock:
 		return span(longestJump)
@@ -180,15 +196,15 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 	case sim.Delay:
 		p.frozen = later(p.frozen, s.now.Add(f.Amount))
 		s.expel(p)
-	case sim.Rebalance:
+	case Rebalance:
 		s.broker.Rebalance(int(s.chance("rebalance "+a.name, f.Command) % 4))
-	case sim.Slow:
+	case Slow:
 		return s.sleep(a, f.Amount)
-	case sim.Outage, sim.Throttle:
+	case sim.Outage, Throttle:
 		s.outages[to] = later(s.outages[to], s.now.Add(f.Amount))
 	case sim.Clock:
 		p.skew += f.Amount
-	case sim.Forget:
+	case Forget:
 		s.redis.Do("FLUSHALL")
 		s.forgotten = true
 	default: // when the call is performed
@@ -209,17 +225,17 @@ func faultText(f sim.Fault, to target) string {
 		return "the reply of " + string(to) + " is lost"
 	case sim.Delay:
 		return "the process freezes for " + f.Amount.String()
-	case sim.Slow:
+	case Slow:
 		return "the call takes " + f.Amount.String()
 	case sim.Outage:
 		return string(to) + " is unreachable for " + f.Amount.String()
-	case sim.Throttle:
+	case Throttle:
 		return string(to) + " refuses all calls for " + f.Amount.String()
-	case sim.Rebalance:
+	case Rebalance:
 		return string(to) + " moves partitions among the consumers"
 	case sim.Duplicate:
 		return string(to) + " receives this twice"
-	case sim.Forget:
+	case Forget:
 		return "Redis loses everything"
 	case sim.Clock:
 		return "the clock of the process jumps by " + f.Amount.String()

@@ -204,9 +204,9 @@ func (chk *checker) fault(s *simulation, p *process, f sim.Fault) {
 		x.actor, x.to = "", s.now
 	case sim.Delay:
 		x.actor, x.delay = "", true
-	case sim.Slow:
+	case Slow:
 		x.delay = true
-	case sim.Outage, sim.Throttle:
+	case sim.Outage, Throttle:
 		x.process, x.actor = "", ""
 	case sim.DropRequest, sim.DropReply, sim.Duplicate:
 	default:

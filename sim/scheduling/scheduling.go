@@ -33,7 +33,11 @@ type Plan struct {
 // ParsePlan reads a Plan from JSON.
 func ParsePlan(text []byte) (Plan, error) {
 	var p Plan
-	if err := sim.ReadStrictly(text, &p); err != nil {
+	err := sim.ReadStrictly(text, &p)
+	if err == nil {
+		err = sim.CheckKinds(p.Faults, Faults())
+	}
+	if err != nil {
 		return p, fmt.Errorf("read the plan: %w", err)
 	}
 	return p, nil

@@ -222,9 +222,9 @@ func (f *finder) singles() []Plan {
 // single returns the duration of a single fault: longer than a lease, or how far a clock jumps.
 func single(k sim.FaultKind) time.Duration {
 	switch k {
-	case sim.Outage, sim.Throttle:
+	case sim.Outage, Throttle:
 		return 20 * time.Second
-	case sim.Delay, sim.Slow, sim.CrashBefore, sim.CrashAfter, sim.Clock:
+	case sim.Delay, Slow, sim.CrashBefore, sim.CrashAfter, sim.Clock:
 		return 45 * time.Second
 	default:
 		return 0

@@ -47,7 +47,11 @@ const watchfulEvery = 4
 // ParseScenario reads a Scenario from JSON and checks its limits.
 func ParseScenario(text []byte) (Scenario, error) {
 	sc := Scenario{Processes: 1, Executions: 1}
-	if err := sim.ReadStrictly(text, &sc); err != nil {
+	err := sim.ReadStrictly(text, &sc)
+	if err == nil {
+		err = sim.CheckKinds(sc.Faults, sim.Faults())
+	}
+	if err != nil {
 		return sc, fmt.Errorf("read the plan: %w", err)
 	}
 	if sc.Processes < 1 || sc.Processes > maxProcesses || sc.Executions < 1 || sc.Executions > maxExecutions {
