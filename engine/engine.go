@@ -311,13 +311,12 @@ func (e *Engine) addExecutors() error {
 }
 
 func (e *Engine) addTimers() error {
-	isolation, watch := &delivery.Isolation{}, timer.NewWatch()
+	watch := timer.NewWatch()
 	for _, consumer := range e.consumers("timer", e.opts.Timers) {
 		opts := timer.Options{
 			Options: e.reading("timer", e.opts.Timer, consumer),
 			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
-		opts.Isolation = isolation
 		t, err := timer.New(e.Store, opts)
 		if err != nil {
 			return err

@@ -23,10 +23,8 @@ type Consumer struct {
 	size    *readSize
 	recent  recentTenants
 	claimed time.Time // Redis' time when it last looked for abandoned entries
-	quiet   bool      // the last Fill found nothing
 
 	mu      sync.Mutex                // guards the following, since Held is called at any time
-	buffer  []store.Message           // read by Fill and not handled yet, in order
 	omitted queue.Fair[store.Message] // large messages without their content, which is loaded one message at a time
 	handled []stream.Handled          // entries to acknowledge with the next read
 }
@@ -42,7 +40,6 @@ type Options struct {
 	Reclaim         bool          // claim such entries
 	Claim           time.Duration // minimum time between two searches for such entries while nothing new arrives
 	Retry           Policy
-	Isolation       *Isolation // shared by the instances of the service in a process
 	Observe         Observer
 
 	// Alarm, if set, sends Redis a command after the given time unless it is stopped first.
@@ -58,7 +55,7 @@ type Options struct {
 func Defaults(service, group string) Options {
 	return Options{
 		Service: service, Group: group, Tenants: NewTenantSet("default"),
-		Batch: 100, Block: time.Second, Lease: 30 * time.Second, Reclaim: true, Retry: DefaultPolicy(), Isolation: &Isolation{},
+		Batch: 100, Block: time.Second, Lease: 30 * time.Second, Reclaim: true, Retry: DefaultPolicy(),
 	}
 }
 
@@ -84,9 +81,6 @@ func (o Options) check() error {
 func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
-	}
-	if opts.Isolation == nil {
-		opts.Isolation = &Isolation{}
 	}
 	return &Consumer{Store: st, streams: stream.New(st), opts: opts, size: &readSize{}}, nil
 }
@@ -115,11 +109,10 @@ func (c *Consumer) reader() stream.Reader {
 	}
 }
 
-// Held returns the messages that are not handled or not acknowledged yet. It may be called at any time.
-func (c *Consumer) Held() []store.Message {
+// Held returns the messages that are not loaded or not acknowledged yet. It may be called at any time.
+func (c *Consumer) Held() (held []store.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := slices.Clone(c.buffer)
 	for _, e := range c.handled { // the fields needed to renew or release it
 		held = append(held, store.Message{Tenant: e.Tenant, Group: c.opts.Group, Consumer: c.opts.Consumer, ID: e.ID})
 	}
@@ -187,27 +180,26 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	}
 	c.mu.Lock()
 	c.handled = append(c.handled, info.Unwanted...)
+	c.mu.Unlock()
 	n := len(f.Messages)
-	if f.Messages = c.dropUnwanted(f.Messages, c.opts.Wants); len(f.Messages) < n {
+	f.Messages = slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+		if c.opts.Wants == nil || c.opts.Wants(m.Event.Type) {
+			return false
+		}
+		c.Ignore(m)
+		return true
+	})
+	if len(f.Messages) < n {
 		f.Wake = f.Now // fetch again immediately to acknowledge them
 	}
-	c.mu.Unlock()
 	return f, c.reportUnread(err)
 }
 
-// dropUnwanted removes the messages of types that are not wanted; nil wants all. The next Fetch
-// acknowledges them. The caller holds mu.
-func (c *Consumer) dropUnwanted(msgs []store.Message, wants func(event.Type) bool) []store.Message {
-	if wants == nil {
-		return msgs
-	}
-	return slices.DeleteFunc(msgs, func(m store.Message) bool {
-		if wants(m.Event.Type) {
-			return false
-		}
-		c.handled = append(c.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
-		return true
-	})
+// Ignore acknowledges a message that needs no handling, with the next Fetch.
+func (c *Consumer) Ignore(m store.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled = append(c.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
 }
 
 // load loads the omitted messages of a tenant that is not in skip, and reports whether there were any.
@@ -389,6 +381,35 @@ func (c *Consumer) reportUnread(err error) error {
 		c.Report(Activity{What: Unread, Err: err})
 	}
 	return err
+}
+
+// Handle calls handle for messages that Isolation has admitted, one poison candidate or any number of
+// others, and reports the result to the observer.
+func (c *Consumer) Handle(ctx context.Context, msgs []store.Message, handle func() error) error {
+	if m := msgs[0]; PoisonCandidate(m) && Poison(m) == nil {
+		if err := c.streams.MarkIsolated(ctx, m); err != nil {
+			return err
+		}
+		if ctx.Err() != nil { // another consumer has claimed the message, or the service is stopping
+			return context.Cause(ctx)
+		}
+	}
+	c.reportAll(Began, msgs, nil)
+	if err := handle(); err != nil {
+		c.reportAll(Broken, msgs, err)
+		return err
+	}
+	c.reportAll(Done, msgs, nil)
+	return nil
+}
+
+func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
+	if c.opts.Observe == nil {
+		return
+	}
+	for _, m := range msgs {
+		c.Report(Activity{What: what, Message: m, Err: err})
+	}
 }
 
 // Reject settles a message that could not be handled. The message is delivered again, or

@@ -27,12 +27,6 @@ type consumer struct {
 
 func newConsumer(t *testing.T) *consumer {
 	t.Helper()
-	return newConsumerWith(t, &delivery.Isolation{})
-}
-
-// newConsumerWith returns a consumer that uses an Isolation.
-func newConsumerWith(t *testing.T, isolation *delivery.Isolation) *consumer {
-	t.Helper()
 	d := &consumer{mini: miniredis.RunT(t)}
 	d.mini.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	rdb, err := store.Dial(t.Context(), d.mini.Addr())
@@ -40,7 +34,6 @@ func newConsumerWith(t *testing.T, isolation *delivery.Isolation) *consumer {
 	t.Cleanup(func() { _ = rdb.Close() })
 	opts := delivery.Defaults("worker", store.WorkerGroup)
 	opts.Consumer, opts.Tenants, opts.Block = "w1", delivery.NewTenantSet(tenant), 0
-	opts.Isolation = isolation
 	opts.Observe = func(a delivery.Activity) { d.activities = append(d.activities, a) }
 	d.Consumer, err = delivery.NewConsumer(store.New(rdb, store.Options{}), opts)
 	must(t, err)
@@ -65,23 +58,16 @@ func (d *consumer) send(t *testing.T, id string) {
 // work calls handle with each message of the stream.
 func (d *consumer) work(t *testing.T, handle func(context.Context, store.Message) error) error {
 	t.Helper()
-	if _, _, err := d.Fill(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	all := func(typ event.Type) bool { return typ != event.TimerSet }
-	return d.HandleBatches(t.Context(), all, each(handle))
-}
-
-// each handles messages one after another.
-func each(handle func(context.Context, store.Message) error) func(context.Context, []store.Message) error {
-	return func(ctx context.Context, msgs []store.Message) error {
-		for _, m := range msgs {
-			if err := handle(ctx, m); err != nil {
-				return err
-			}
+	f, err := d.Fetch(t.Context(), 10, 0)
+	must(t, err)
+	for _, m := range f.Messages {
+		if m.Event.Type == event.TimerSet {
+			d.Ignore(m)
+		} else if err := d.Handle(t.Context(), []store.Message{m}, func() error { return handle(t.Context(), m) }); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
 }
 
 // whats returns the kinds of the reported activities.
@@ -220,33 +206,29 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// After an error of Redis, the message and those behind it stay in the buffer.
-func TestBroken(t *testing.T) {
+// Each message is reported when it begins and when it is settled. Those that are ignored are held until
+// they are acknowledged.
+func TestHandle(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
 	d.send(t, "a")
 	d.send(t, "b")
-	var handled []string
-	down := true
-	handle := func(ctx context.Context, m store.Message) error {
-		if down {
-			return context.DeadlineExceeded
+	f, err := d.Fetch(t.Context(), 10, 0)
+	must(t, err)
+	for _, wrong := range []error{context.DeadlineExceeded, nil} {
+		if err := d.Handle(t.Context(), f.Messages, func() error { return wrong }); !errors.Is(err, wrong) {
+			t.Errorf("%v, want %v", err, wrong)
 		}
-		handled = append(handled, m.Event.ID)
-		return stream.New(d.Store).AcknowledgeOwned(ctx, m)
 	}
-	if err := d.work(t, handle); !errors.Is(err, context.DeadlineExceeded) || len(d.Held()) != 2 {
-		t.Fatalf("%v, %d held", err, len(d.Held()))
-	}
-	down = false
-	all := func(event.Type) bool { return true }
-	must(t, d.HandleBatches(t.Context(), all, each(handle)))
-	if fmt.Sprint(handled) != "[a b]" || len(d.Held()) != 0 {
-		t.Errorf("handled %v, %d held", handled, len(d.Held()))
-	}
-	want := "[began began broken broken began began done done]"
-	if got := fmt.Sprint(d.whats()); got != want {
+	if got, want := fmt.Sprint(d.whats()), "[began began broken broken began began done done]"; got != want {
 		t.Errorf("activities %v, want %v", got, want)
+	}
+	d.Ignore(f.Messages[0])
+	if held := d.Held(); len(held) != 1 || !held[0].Same(f.Messages[0]) {
+		t.Errorf("%v held, want the ignored message", held)
+	}
+	if _, err := d.Fetch(t.Context(), 10, 0); err != nil || len(d.Held()) != 0 {
+		t.Errorf("%v held, error %v", d.Held(), err)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestPoisonCandidateIsLostWhileMarked(t *testing.T) {
 	d, err := delivery.NewConsumer(store.New(rdb, store.Options{}), opts)
 	must(t, err)
 	m := store.Message{ID: "1-0", Tenant: tenant, Group: store.ExecutorGroup, Consumer: "e1", Crashes: 2}
-	err = d.Handle(ctx, m, func(context.Context, store.Message) error {
+	err = d.Handle(ctx, []store.Message{m}, func() error {
 		t.Error("it was handled")
 		return nil
 	})

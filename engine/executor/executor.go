@@ -3,15 +3,19 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 )
@@ -45,14 +49,22 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	}
 }
 
-// single performs one task.
+// single performs one task and reports its result. It returns only errors of Redis, after which the
+// request is handled again; errors of the request itself are settled here.
 func (s *Service) single(ctx context.Context, j *job) error {
 	// A task ends early if its request is lost to another executor.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.inbox.began(j, cancel)
 	defer func() { j.reserved.Release() }()
-	j.err = s.inbox.consumer.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
+	j.err = s.inbox.consumer.Handle(ctx, []store.Message{j.message}, func() error {
+		if j.result == nil { // otherwise it was performed, but not reported
+			if err := s.perform(ctx, j); err != nil {
+				return s.inbox.consumer.Reject(ctx, j.message, err, event.TaskDead)
+			}
+		}
+		return s.inbox.out.send(ctx, []*job{j})
+	})
 	if errors.Is(context.Cause(ctx), errLost) {
 		j.unfinished, j.err = j.err != nil, nil
 	}
@@ -61,22 +73,42 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	return err
 }
 
-// handle handles one request. An error that it returns is one of Redis, after which the request
-// must be handled again; errors of the request itself are settled here.
-func (s *Service) handle(ctx context.Context, j *job) (err error) {
-	if j.result == nil { // a task that was already performed is only reported again
-		if err = delivery.Poison(j.message); err == nil {
-			err = s.perform(ctx, j)
+// compute performs tasks that need nothing from outside, one after another, and reports them
+// together. Tasks with an error are then handled one by one.
+func (s *Service) compute(ctx context.Context, j *job) error {
+	var batch, failed []*job
+	data := 0
+	for ; j != nil; j = s.inbox.another(j, len(batch), data) {
+		s.inbox.consumer.Report(delivery.Activity{What: delivery.Began, Message: j.message})
+		if j.err = s.perform(ctx, j); j.err != nil {
+			failed = append(failed, j)
+			continue
 		}
-		if err != nil {
-			return s.inbox.consumer.Reject(ctx, j.message, err, event.TaskDead)
+		// Computing takes almost no time, so the task ends at the time at which its request was read, but
+		// never before it was requested.
+		at := j.message.Read
+		if asked := j.message.Event.Time; at.Before(asked) {
+			at = asked
 		}
+		j.report(at)
+		batch = append(batch, j)
+		data += len(j.reply.Data)
 	}
-	return s.inbox.out.send(ctx, []*job{j})
+	err := s.inbox.out.send(ctx, batch)
+	all := slices.Concat(batch, failed)
+	for _, j := range all {
+		activity := delivery.Activity{What: delivery.Done, Message: j.message}
+		if j.err != nil {
+			activity.What, activity.Err = delivery.Broken, j.err
+		}
+		s.inbox.consumer.Report(activity)
+	}
+	s.inbox.done(all...)
+	return err
 }
 
-// perform performs a task. An error concerns the message; the task's own failure is part of the
-// result.
+// perform performs a task, or computes it if it needs nothing from outside. An error concerns the
+// message; the task's own failure is part of the result.
 func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	m := j.message
 	defer func() {
@@ -84,8 +116,8 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 			err = fmt.Errorf("perform %s: %v", m.Event.Task, r)
 		}
 	}()
-	if m.Err != nil {
-		return delivery.As(delivery.Permanent, m.Err)
+	if err := cmp.Or(delivery.Poison(m), delivery.As(delivery.Permanent, m.Err)); err != nil {
+		return err
 	}
 	var r event.Requested
 	if err := decide.DecodeData(m.Event, &r); err != nil {
@@ -95,9 +127,23 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return fmt.Errorf("definition of %s: %w", m.Event.Workflow, err)
 	}
-	c, err := s.result(ctx, env, j, r)
+	task := env.Definition().Task(event.ParseRun(r.TaskID).Ref)
+	if task == nil {
+		return delivery.As(delivery.Permanent, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, event.ParseRun(r.TaskID).Ref))
+	}
+	scope, err := env.RequestScope(task, r, m.Event.Time)
 	if err != nil {
 		return err
+	}
+	c, computed := env.Compute(task, scope, m.Event.Execution, r.TaskID)
+	switch {
+	case computed:
+	case j.computes:
+		return fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
+	default:
+		if c, err = s.call(ctx, j, r, env, task, scope); err != nil {
+			return err
+		}
 	}
 	seen := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
 	if c.Error != nil {
@@ -108,25 +154,11 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// result performs a task, or computes it if it needs nothing from outside.
-func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.Requested) (event.Completed, error) {
-	m, run := j.message, event.ParseRun(r.TaskID)
-	task := env.Definition().Task(run.Ref)
-	if task == nil {
-		return event.Completed{}, delivery.As(delivery.Permanent, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, run.Ref))
-	}
-	scope, err := env.RequestScope(task, r, m.Event.Time)
-	if err != nil {
-		return event.Completed{}, err
-	}
-	if c, ok := env.Compute(task, scope, m.Event.Execution, r.TaskID); ok {
-		return c, nil
-	}
-	if j.computes {
-		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
-	}
+// call performs a task that calls another system.
+func (s *Service) call(ctx context.Context, j *job, r event.Requested, env *decide.Env, task *dsl.Task, scope *expr.Scope) (event.Completed, error) {
+	m := j.message
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
+	from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: event.ParseRun(r.TaskID), Now: m.Read}
 	j.reserved = s.caller.Memory.Reserve(m.Tenant)
 	defer j.reserved.Decoded()
 	output, made, err := s.caller.Call(ctx, task, scope, from, j.reserved)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/store"
@@ -62,37 +60,3 @@ func completed(c *event.Completed) []byte {
 type address struct{ tenant, id string }
 
 func addressOf(m *store.Message) address { return address{m.Tenant, m.ID} }
-
-// compute performs tasks that need nothing from outside, one after another, and reports them
-// together. Tasks with an error are then handled one by one.
-func (s *Service) compute(ctx context.Context, j *job) error {
-	var batch, failed []*job
-	data := 0
-	for ; j != nil; j = s.inbox.another(j, len(batch), data) {
-		s.inbox.consumer.Report(delivery.Activity{What: delivery.Began, Message: j.message})
-		if j.err = s.perform(ctx, j); j.err != nil {
-			failed = append(failed, j)
-			continue
-		}
-		// Computing takes almost no time, so the task ends at the time at which its request was read, but
-		// never before it was requested.
-		at := j.message.Read
-		if asked := j.message.Event.Time; at.Before(asked) {
-			at = asked
-		}
-		j.report(at)
-		batch = append(batch, j)
-		data += len(j.reply.Data)
-	}
-	err := s.inbox.out.send(ctx, batch)
-	all := slices.Concat(batch, failed)
-	for _, j := range all {
-		activity := delivery.Activity{What: delivery.Done, Message: j.message}
-		if j.err != nil {
-			activity.What, activity.Err = delivery.Broken, j.err
-		}
-		s.inbox.consumer.Report(activity)
-	}
-	s.inbox.done(all...)
-	return err
-}

@@ -28,14 +28,22 @@ type submission struct {
 	turn chan bool // false: it was sent; true: its owner sends for all that wait
 }
 
-// send reports the results of jobs and records in each job why it could not be reported.
-// It returns the first such error.
+// send reports the results of jobs and records in each job why it could not be reported. It returns
+// the first such error.
 func (o *outbox) send(ctx context.Context, jobs []*job) error {
 	ctx = context.WithoutCancel(ctx) // the tasks were performed and must be reported even during shutdown
 	if o.unbatched {
-		o.deliver(ctx, jobs)
-	} else if p := (&submission{jobs: jobs, turn: make(chan bool, 1)}); o.submit(p) {
-		o.deliverAll(ctx, p)
+		o.reply(ctx, jobs)
+	} else {
+		own := &submission{jobs: jobs, turn: make(chan bool, 1)}
+		o.mu.Lock()
+		o.waiting = append(o.waiting, own)
+		first := !o.sending
+		o.sending = true
+		o.mu.Unlock()
+		if first || <-own.turn {
+			o.sendAll(ctx, own)
+		}
 	}
 	for _, j := range jobs {
 		if j.err != nil {
@@ -45,32 +53,18 @@ func (o *outbox) send(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// submit queues a submission and waits its turn. It returns true if the owner must send for all,
-// and false if the submission has been sent.
-func (o *outbox) submit(p *submission) bool {
-	o.mu.Lock()
-	o.waiting = append(o.waiting, p)
-	first := !o.sending
-	o.sending = true
-	o.mu.Unlock()
-	return first || <-p.turn
-}
-
-// deliverAll sends all waiting submissions, including own, and then makes the next waiting
-// owner the sender.
-func (o *outbox) deliverAll(ctx context.Context, own *submission) {
+// sendAll sends all waiting submissions, including own, and then makes the next waiting owner the
+// sender.
+func (o *outbox) sendAll(ctx context.Context, own *submission) {
 	o.mu.Lock()
 	submissions := o.waiting
 	o.waiting = nil
 	o.mu.Unlock()
-	jobs := own.jobs
-	if len(submissions) > 1 {
-		jobs = nil
-		for _, p := range submissions {
-			jobs = append(jobs, p.jobs...)
-		}
+	var jobs []*job
+	for _, p := range submissions {
+		jobs = append(jobs, p.jobs...)
 	}
-	o.deliver(ctx, jobs)
+	o.reply(ctx, jobs)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, p := range submissions {
@@ -83,35 +77,26 @@ func (o *outbox) deliverAll(ctx context.Context, own *submission) {
 	}
 }
 
-// deliver sends the replies tenant by tenant, so that an error in one tenant's stream
-// does not affect the others.
-func (o *outbox) deliver(ctx context.Context, jobs []*job) {
+// reply sends replies and acknowledges their requests, tenant by tenant, so that an error in one
+// tenant's stream does not affect the others. A request that another consumer has claimed is not an
+// error.
+func (o *outbox) reply(ctx context.Context, jobs []*job) {
 	o.stamp(ctx, jobs)
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b *job) int { return strings.Compare(a.message.Tenant, b.message.Tenant) })
 	for len(jobs) > 0 {
-		tenant, n := jobs[0].message.Tenant, 1
-		for n < len(jobs) && jobs[n].message.Tenant == tenant {
-			n++
+		var answers []stream.Answer
+		for n := 0; n < len(jobs) && jobs[n].message.Tenant == jobs[0].message.Tenant; n++ {
+			answers = append(answers, stream.Answer{Message: &jobs[n].message, Event: jobs[n].reply})
 		}
-		o.answer(ctx, jobs[:n])
-		jobs = jobs[n:]
-	}
-}
-
-// answer sends the replies of one tenant. A request that another consumer has claimed is not an
-// error.
-func (o *outbox) answer(ctx context.Context, jobs []*job) {
-	answers := make([]stream.Answer, len(jobs))
-	for i, j := range jobs {
-		answers[i] = stream.Answer{Message: &j.message, Event: j.reply}
-	}
-	sent, err := stream.New(o.store).Replies(ctx, answers)
-	for i, j := range jobs {
-		j.err = nil
-		if !sent[i] {
-			j.err = err
+		sent, err := stream.New(o.store).Replies(ctx, answers)
+		for i, j := range jobs[:len(answers)] {
+			j.err = nil
+			if !sent[i] {
+				j.err = err
+			}
 		}
+		jobs = jobs[len(answers):]
 	}
 }
 

@@ -1,11 +1,18 @@
-// Package timer is the service that registers scheduled timers and fires due ones, never
-// early and without losing any.
+// Package timer is the service that sets requested timers and fires due ones, never early and without
+// losing any.
+//
+// A worker's commit publishes a TimerScheduled. Service.Step reads it, and set_timers.lua adds the timer
+// to a sorted set by its due time and acknowledges the event. The Watch knows when the next timer is due
+// and ends the service's read by then. Step then finds the timer due, and fire.lua publishes a TimerFired
+// and removes the timer. A worker reads that like any other event.
 package timer
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
@@ -23,6 +30,9 @@ type Service struct {
 
 	looks map[string]timers.Look // timers found due but not fired yet, by timer index
 	idle  bool                   // the last read found nothing
+
+	mu       sync.Mutex      // Held is called at any time
+	requests []store.Message // read and not applied yet, in order
 }
 
 // Options of a Service.
@@ -84,12 +94,6 @@ func New(st *store.Store, opts Options) (*Service, error) {
 // claims is how many times per lease an idle service looks for abandoned entries.
 const claims = 8
 
-// Finish acknowledges the events that were read and do not concern timers.
-func (s *Service) Finish(ctx context.Context) error { return s.consumer.Finish(ctx) }
-
-// Held returns the messages that were read but not handled yet.
-func (s *Service) Held() []store.Message { return s.consumer.Held() }
-
 // Step does one round of work. It returns when to call it again: immediately for a time in the past,
 // and for the zero time only when something is written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
@@ -98,62 +102,256 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		return now, err
 	}
 	// Neither a timer that cannot fire nor a backlog of due timers holds up anything else.
-	wake, rest := s.register(ctx, now, more)
+	wake, wrong := s.register(ctx, now, !more)
 	if more { // no other service of the process fires them
 		wake = now
 	}
-	return wake, errors.Join(err, rest)
+	return wake, errors.Join(err, wrong)
 }
 
-// register handles new or abandoned events. It waits for them no longer than until the next timer is
-// due.
-func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake time.Time, err error) {
-	if s.consumer.Empty() {
-		if s.opts.Block == 0 || hurry {
-			now, wake, err = s.consumer.Fill(ctx, 0)
-		} else if now, wake, err = s.waitForEvents(ctx); wake.IsZero() && now.IsZero() {
+// fire publishes due timers, unless another service of the process is doing so, and reports whether
+// more are due.
+func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error) {
+	sleep := s.opts.MaxSleep
+	if s.opts.Block == 0 {
+		sleep = 0
+	}
+	if !s.watch.begin(s, sleep) {
+		return s.watch.clock(), false, nil
+	}
+	var next time.Time
+	indexes := s.timers.Indexes(s.opts.Tenants.Names())
+	reference := s.lookAtAll(ctx, indexes)
+	for _, tenant := range indexes {
+		look, wrong := s.fireOn(ctx, tenant)
+		if wrong != nil {
+			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: wrong})
+		}
+		now = s.watch.reference(tenant, look.Now)
+		next, more = earlier(next, s.watch.reference(tenant, look.Next)), more || len(look.Due)+len(look.Misplaced) > 0
+		err = errors.Join(err, wrong)
+	}
+	if !reference.IsZero() {
+		now = reference
+	}
+	s.watch.recordLook(now, next)
+	if err != nil {
+		s.watch.invalidate()
+	}
+	if !more {
+		s.watch.end()
+	}
+	return now, more, err
+}
+
+// lookAtAll looks at the timers of all tenants of a cluster in one call, for fireOn, and returns the
+// time of the watch's reference clock. A look that fails is left to fireOn. On a single Redis it does
+// nothing.
+func (s *Service) lookAtAll(ctx context.Context, indexes []string) (reference time.Time) {
+	if !s.consumer.Store.Keys().Clustered() {
+		return reference
+	}
+	unknown := slices.DeleteFunc(slices.Clone(indexes), func(tenant string) bool { _, known := s.looks[tenant]; return known })
+	looks, reference := s.timers.LookAtAll(ctx, unknown, s.batchFor(0))
+	for i, tenant := range unknown {
+		if !looks[i].Now.IsZero() {
+			s.looks[tenant] = looks[i]
+			s.watch.recordClock(tenant, looks[i].Now, reference)
+		}
+	}
+	return reference
+}
+
+// fireOn publishes the due timers of one index and looks for what is due next.
+func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, err error) {
+	look, known := s.looks[tenant]
+	delete(s.looks, tenant)
+	if !known {
+		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
+			return look, err
+		}
+	}
+	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they precede due timers
+		if err := s.timers.CorrectScores(ctx, tenant, look.Misplaced); err != nil {
+			return look, err
+		}
+		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
+			return look, err
+		}
+	}
+	if len(look.Due) == 0 {
+		return look, nil
+	}
+	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: look.Now})
+	fired, after, err := s.timers.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
+	if err == nil && fired == len(look.Due) {
+		s.fired(look) // otherwise another process fired some of them, and it is unknown which
+	}
+	if err == nil && len(after.Due) > 0 {
+		s.looks[tenant] = after
+	}
+	return after, err
+}
+
+// batchFor returns how many timers to request if due timers were due last time: twice as many, up to
+// the limit.
+func (s *Service) batchFor(due int) int {
+	const fewest = 16
+	return min(max(fewest, 2*due), s.opts.Fires)
+}
+
+// fired adds the tenants of fired timers to the tenant set and reports these timers to the observer.
+func (s *Service) fired(look timers.Look) {
+	for i, d := range look.Due {
+		if d.Err != nil {
+			continue
+		}
+		if i == 0 || d.Tenant != look.Due[i-1].Tenant {
+			s.opts.Tenants.Add(d.Tenant)
+		}
+		if s.opts.Observe != nil {
+			t := d.Timer
+			s.consumer.Report(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
+		}
+	}
+}
+
+// register reads events, and sets and cancels the timers that they request. A poison candidate is
+// handled separately. After an error, the next step repeats the whole batch.
+func (s *Service) register(ctx context.Context, now time.Time, wait bool) (wake time.Time, err error) {
+	if len(s.requests) == 0 {
+		f, err := s.read(ctx, wait && s.opts.Block > 0)
+		if f.Now.IsZero() {
 			return s.watch.clock(), err
 		}
-		if err != nil || s.consumer.Quiet() {
-			return earlier(wake, s.watch.upcoming(s)), err
+		if now = f.Now; err != nil || f.Events == 0 {
+			return earlier(f.Wake, s.watch.upcoming(s)), err
 		}
 	}
-	return now, s.consumer.HandleBatches(ctx, s.wants, s.handle)
-}
-
-// waitForEvents blocks for events and returns in time for the next timer. The times are zero if it
-// only rested while another service blocked.
-func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err error) {
-	patience, rest := s.watch.blockFor(s, s.opts)
-	if rest != nil {
-		select {
-		case <-rest:
-		case <-ctx.Done():
+	for len(s.requests) > 0 {
+		batch := s.requests
+		if n := slices.IndexFunc(batch, delivery.PoisonCandidate); n >= 0 {
+			batch = batch[:max(n, 1)]
 		}
-		return now, wake, nil
+		if !s.watch.isolation.Enter(batch[0]) {
+			return now, delivery.ErrBusy
+		}
+		err := s.consumer.Handle(ctx, batch, func() error { return s.apply(ctx, batch) })
+		s.watch.isolation.Leave()
+		if err != nil {
+			return now, err
+		}
+		s.hold(s.requests[len(batch):])
 	}
-	if s.opts.alarms(patience) {
-		defer s.opts.Alarm(patience)()
-	}
-	now, wake, err = s.consumer.Fill(ctx, patience)
-	s.idle = s.consumer.Quiet()
-	s.watch.arrived(s, now)
-	return now, wake, err
+	return now, nil
 }
 
-// wants reports whether the timer service handles events of type t. A TimerSet also forces a new look
-// at the timers.
-func (s *Service) wants(t event.Type) bool {
-	if t == event.TimerSet {
+// read reads events. With wait, it blocks until there are some or the next timer is due. It returns
+// nothing if another service of the process has blocked instead.
+func (s *Service) read(ctx context.Context, wait bool) (f delivery.Fetched, err error) {
+	var block time.Duration
+	if wait {
+		var rest <-chan struct{}
+		if block, rest = s.watch.blockFor(s, s.opts); rest != nil {
+			select {
+			case <-rest:
+			case <-ctx.Done():
+			}
+			return f, nil
+		}
+		if s.opts.alarms(block) {
+			defer s.opts.Alarm(block)()
+		}
+	}
+	f, err = s.consumer.Fetch(ctx, s.opts.Batch, block)
+	if wait {
+		s.idle = f.Events == 0
+		s.watch.arrived(s, f.Now)
+	}
+	s.hold(slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+		if m.Event.Type != event.TimerSet {
+			return false
+		}
 		s.watch.invalidate()
 		s.consumer.Claim()
-	}
-	return setsTimers(t)
+		s.consumer.Ignore(m)
+		return true
+	}))
+	return f, err
 }
 
-// setsTimers reports whether events of type t set or cancel timers. An unreadable event is handled by
-// the service for its type, otherwise by the worker.
-func setsTimers(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
+// hold replaces the requests that are held.
+func (s *Service) hold(requests []store.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests = requests; len(requests) == 0 {
+		s.requests = nil // so that handled ones can be garbage-collected
+	}
+}
+
+// apply sets and cancels timers, in the order of their events. It returns only errors of Redis, after
+// which the same events must be handled again; an invalid event is dead-lettered.
+func (s *Service) apply(ctx context.Context, msgs []store.Message) error {
+	var requests []timers.Request
+	for i := range msgs {
+		m := &msgs[i]
+		req, err := timers.Request{Message: m, Cancel: m.Event.Type == event.TimerCancelled}, delivery.Poison(*m)
+		if err == nil {
+			req.Timer, err = timerOf(m)
+			err = delivery.As(delivery.Permanent, err)
+		}
+		if err == nil {
+			requests = append(requests, req)
+		} else if err := s.consumer.Reject(ctx, *m, err, event.TimerDead); err != nil {
+			return err
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	applied, now, err := s.timers.Apply(ctx, requests...)
+	if err != nil {
+		return err
+	}
+	var first time.Time // when the first new timer is due
+	for i := range requests {
+		if req := &requests[i]; !req.Cancel {
+			first = earlier(first, s.watch.reference(req.Tenant, req.Timer.Due()))
+		}
+	}
+	s.watch.recordSet(s.watch.reference(requests[len(requests)-1].Tenant, now), first)
+	for i, a := range applied {
+		req := &requests[i]
+		if a.Err != nil {
+			if err := s.consumer.Reject(ctx, *req.Message, a.Err, event.TimerDead); err != nil {
+				return err
+			}
+		} else if a.Mine && s.opts.Observe != nil {
+			what, t := delivery.Registered, req.Timer
+			if req.Cancel {
+				what = delivery.Cancelled
+			}
+			s.consumer.Report(delivery.Activity{What: what, Message: *req.Message, Timer: &t})
+		}
+	}
+	return nil
+}
+
+// Handles reports whether a timer service reads events of type t. It acknowledges all others without
+// reading them. An unreadable event is handled by the service for its type, otherwise by the worker.
+func Handles(t event.Type) bool {
+	return t == event.TimerScheduled || t == event.TimerCancelled || t == event.TimerSet
+}
+
+// Finish acknowledges the events that were read and do not concern timers.
+func (s *Service) Finish(ctx context.Context) error { return s.consumer.Finish(ctx) }
+
+// Held returns the messages that were read but not handled yet.
+func (s *Service) Held() []store.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.requests, s.consumer.Held())
+}
 
 // earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
@@ -162,7 +360,3 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-// Handles reports whether a timer service reads events of type t. It acknowledges all others without
-// reading them.
-func Handles(t event.Type) bool { return setsTimers(t) || t == event.TimerSet }

@@ -3,11 +3,15 @@ package timer
 import (
 	"sync"
 	"time"
+
+	"flunq.io/flunq/engine/delivery"
 )
 
 // Watch coordinates the timer services of one process: one of them looks at the timers for all, and
 // one waits for the next timer. It is safe for concurrent use.
 type Watch struct {
+	isolation delivery.Isolation // of the services' messages
+
 	mu           sync.Mutex
 	now          time.Time // Redis' time when it was last asked
 	next         time.Time // when the next known timer is due; zero: none is known

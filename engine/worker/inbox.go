@@ -22,6 +22,8 @@ type Inbox struct {
 	large    *delivery.Consumer // reads the tenants with large events while there are others
 	opts     delivery.Options
 
+	isolation delivery.Isolation
+
 	mu         sync.Mutex
 	waiting    queues
 	contention delivery.Contention
@@ -41,9 +43,6 @@ type Inbox struct {
 // NewInbox returns the inbox of one process.
 func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	opts.Wants = Handles
-	if opts.Isolation == nil {
-		opts.Isolation = &delivery.Isolation{}
-	}
 	consumer, err := delivery.NewConsumer(st, opts)
 	if err != nil {
 		return nil, err
@@ -305,7 +304,7 @@ func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 // in isolation.
 func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
-		return in.opts.Isolation.Enter(m)
+		return in.isolation.Enter(m)
 	}
 	return !delivery.PoisonCandidate(m)
 }
@@ -327,7 +326,7 @@ func (in *Inbox) done(batch, rest []store.Message, turn bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.othersRead = false
-	in.opts.Isolation.Leave()
+	in.isolation.Leave()
 	for i := range batch {
 		delete(in.busy, addressOf(&batch[i]))
 	}

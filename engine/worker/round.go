@@ -85,7 +85,7 @@ func (r *round) remaining(from int) []store.Message {
 // handleSingly handles a message by itself. If Redis has no memory for it, it is set aside without an
 // error.
 func (r *round) handleSingly(ctx context.Context, m *store.Message) error {
-	err := r.consumer().Handle(ctx, *m, r.handle)
+	err := r.consumer().Handle(ctx, []store.Message{*m}, func() error { return r.handle(ctx, *m) })
 	if store.Full(err) {
 		r.refused, r.full = append(r.refused, *m), err
 		return nil
