@@ -108,9 +108,9 @@ func OpenLimitText(tenant string, open, most int) string {
 
 // uncounted returns by how many executions the index of open executions grows with the planned
 // commits. A rejected execution leaves the index if a client has started it.
-func (r *round) uncounted() (n int) {
-	for i := range r.commits {
-		c := &r.commits[i]
+func (s *Service) uncounted() (n int) {
+	for i := range s.commits {
+		c := &s.commits[i]
 		if c.Version > 0 {
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *Service) admit(ctx context.Context, tenant, id string, started *event.S
 		}
 	}
 	if s.opts.OpenLimit != nil && !now.IsZero() {
-		if p, err := s.opts.OpenLimit.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted); p != nil || err != nil {
+		if p, err := s.opts.OpenLimit.problem(ctx, s.store, tenant, now, root != "", s.uncounted); p != nil || err != nil {
 			return &event.Ended{Error: p}, err
 		}
 	}

@@ -36,7 +36,7 @@ func (s *Service) addInput(c *store.Commit, in *decide.InputDecision) error {
 	case in.Why == "":
 		r.Outcome = store.InputDuplicate
 		return nil
-	case c.Ended: // by an event that came before in the same round
+	case c.Ended: // by an event that came before in the same step
 		r.Outcome = store.InputCompleted
 	default:
 		if err := s.rejectInput(c, in); err != nil {
@@ -95,14 +95,6 @@ func observation(m *store.Message, fired event.Fired, outcome store.InputOutcome
 		Execution: fired.Execution, Workflow: fired.Workflow, Type: typ, Key: fired.Key, Outcome: outcome, Reason: why,
 		FireAt: fired.FireAt, ObservedAt: m.Read,
 	}
-}
-
-// commit writes a commit. If its input is to be dead-lettered, it does that in the same step.
-func (s *Service) commit(ctx context.Context, c store.Commit) (store.Outcome, error) {
-	if c.Input == nil || c.Input.DeadLetter == "" {
-		return s.store.Commit(ctx, c)
-	}
-	return s.consumer().GiveUp(ctx, c, event.Dead{Reason: c.Input.DeadLetter, Attempts: c.Message.Attempt + 1, Service: store.WorkerGroup})
 }
 
 // superseded acknowledges an input whose delivery failed before its key was set again, and reports

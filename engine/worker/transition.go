@@ -58,6 +58,114 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	return store.Committed, nil
 }
 
+// commit writes a commit. If its input is to be dead-lettered, it does that in the same step.
+func (s *Service) commit(ctx context.Context, c store.Commit) (store.Outcome, error) {
+	if c.Input == nil || c.Input.DeadLetter == "" {
+		return s.store.Commit(ctx, c)
+	}
+	return s.consumer().GiveUp(ctx, c, event.Dead{Reason: c.Input.DeadLetter, Attempts: c.Message.Attempt + 1, Service: store.WorkerGroup})
+}
+
+// load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history
+// after it. It returns nil if the execution does not exist, and a new state for one that begins.
+func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*cachedExecution, error) {
+	tenant := m.Tenant
+	if x := s.known(&m, e.Execution); x != nil {
+		return x, nil
+	}
+	kept, err := s.store.Execution(ctx, tenant, e.Execution)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil || kept.Version == 0 {
+		switch e.Type {
+		case event.TimerFired:
+			if _, ok := decide.InputOf(e); ok {
+				return nil, noExecution(e, kept)
+			}
+			return nil, nil
+		case event.ExecutionStarted:
+			return s.first(ctx, tenant, e, nil)
+		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
+			// The start may still be on its way: try again a little later.
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
+		default:
+			return nil, nil
+		}
+	}
+	// An execution that never had a definition cannot be retried.
+	retried := e.Type == event.ExecutionRetried && kept.Status == string(decide.Faulted) && kept.Definition != ""
+	if decide.Status(kept.Status).Ended() && !retried {
+		return nil, nil
+	}
+	env, err := s.definitions.Hash(ctx, tenant, kept.Workflow, kept.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return s.rebuild(ctx, kept, env)
+}
+
+// known returns an execution's cached state; nil if there is none, or if it is so old that its id may
+// meanwhile belong to another execution.
+func (s *Service) known(m *store.Message, id string) *cachedExecution {
+	x := s.cache.take(m.Tenant, id)
+	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
+		return nil
+	}
+	return x
+}
+
+// first returns the state of an execution that begins with e. begun, unless it is nil, holds executions
+// that have just begun, by name and version of their definitions, and receives this one.
+func (s *Service) first(ctx context.Context, tenant string, e event.Event, begun map[string]*cachedExecution) (x *cachedExecution, err error) {
+	started, err := decide.StartOf(e)
+	if err != nil {
+		return nil, delivery.As(delivery.Permanent, err)
+	}
+	x = &cachedExecution{state: decide.New()}
+	if x.refused, err = s.admit(ctx, tenant, e.Execution, &started); x.refused != nil || err != nil {
+		return x, err
+	}
+	name, version := started.Workflow(), started.Version
+	key := name + ":" + version
+	if other := begun[key]; other != nil {
+		x.env, x.definition = other.env, other.definition
+		return x, nil
+	}
+	x.env, x.definition, err = s.definitions.Version(ctx, tenant, name, version)
+	if errors.Is(err, store.ErrNotFound) {
+		if version != "" {
+			name = key
+		}
+		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.definitions.Redact(name)+" is not registered")}
+		return x, nil
+	}
+	if err == nil && begun != nil {
+		begun[key] = x
+	}
+	return x, err
+}
+
+// rebuild replays the history after the last snapshot.
+func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*cachedExecution, error) {
+	state, err := decide.Restore(env, kept.Snapshot)
+	if err != nil {
+		return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
+	}
+	x := &cachedExecution{state: state, env: env, definition: kept.Definition, snapshot: state.Version, snapshotBytes: len(kept.Snapshot)}
+	err = s.store.EachPage(ctx, kept, state.Version, func(entries []event.Event) error {
+		x.grown(entries)
+		if err := state.Replay(env, entries); err != nil {
+			return delivery.As(delivery.Recoverable, fmt.Errorf("execution %s: %w", kept.ID, err))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
 // commitsOf applies an event to an execution and yields the resulting commits; a long step has
 // several. The caller writes each one before it takes the next. An event that changes nothing is also
 // committed: if the state was outdated, the commit conflicts. With ack, the last commit acknowledges
@@ -83,68 +191,11 @@ func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event,
 	}
 }
 
-// lifecycleOf returns what derives the lifecycle events of a transition caused by e, or nil if they are
-// not published.
-func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifecycle {
-	if !s.opts.Lifecycle {
-		return nil
-	}
-	l := &history.Lifecycle{}
-	if x.env != nil {
-		l.Version = x.env.Definition().Document.Version
-	}
-	if e.Type == event.ExecutionSuspended || e.Type == event.ExecutionResumed {
-		l.Open = map[string]bool{}
-		for _, n := range x.state.Open() {
-			l.Open[n.Run.String()] = true
-		}
-		for _, deferred := range x.state.Deferred {
-			if deferred.Type == event.TaskCompleted { // the history has its end already
-				delete(l.Open, deferred.Task)
-			}
-		}
-	}
-	return l
-}
-
-// announce adds the lifecycle events of a commit, if any, to what it publishes.
-func announce(c *store.Commit, l *history.Lifecycle) {
-	if l == nil {
-		return
-	}
-	for i, e := range c.History {
-		c.Publish = append(c.Publish, l.Add(c.Version+int64(i)+1, e)...)
-	}
-}
-
-// continueLater leaves the rest of a long step to an event of its own, so that operators' commands can
-// be handled in between. A step begun by an external event is handed on after one commit, because the
-// execution may no longer listen if that event is delivered again. It reports whether this commit is
-// the message's last.
-func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool, before int64) (last bool) {
-	if !x.state.Ready() {
-		return true
-	}
-	if ack && !s.stepFull(x, before) {
-		return false
-	}
-	d.Publish = append(d.Publish, decide.Continuation(x.state))
-	return true
-}
-
-// recovered, deferred, turns a panic of a decision into an error of the event, so that it does not end
-// the process.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
-	}
-}
-
 // apply decides.
 func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
 	defer recovered(&err)
 	if e.Type == event.ExecutionStarted && x.env == nil {
-		if x.state.Status != "" { // refused earlier in the same round
+		if x.state.Status != "" { // refused earlier in the same step
 			return nil
 		}
 		x.state, err = decide.Reject(e, *x.refused, d)
@@ -180,6 +231,29 @@ func (s *Service) advance(x *cachedExecution, d *decide.Decision) (err error) {
 // processes a commit.
 const chunkBytes = 1 << 20
 
+// recovered, deferred, turns a panic of a decision into an error of the event, so that it does not end
+// the process.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
+	}
+}
+
+// continueLater leaves the rest of a long step to an event of its own, so that operators' commands can
+// be handled in between. A step begun by an external event is handed on after one commit, because the
+// execution may no longer listen if that event is delivered again. It reports whether this commit is
+// the message's last.
+func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool, before int64) (last bool) {
+	if !x.state.Ready() {
+		return true
+	}
+	if ack && !s.stepFull(x, before) {
+		return false
+	}
+	d.Publish = append(d.Publish, decide.Continuation(x.state))
+	return true
+}
+
 // commitOf turns a decision on version base of an execution into a commit.
 func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base int64, d *decide.Decision) (store.Commit, error) {
 	st := x.state
@@ -196,7 +270,7 @@ func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base 
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
 	}
 	for i := range c.History {
-		s.round.bytes += len(c.History[i].Data)
+		s.bytes += len(c.History[i].Data)
 	}
 	if d.Input != nil {
 		if err := s.addInput(&c, d.Input); err != nil {
@@ -211,24 +285,6 @@ func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base 
 		x.snapshot, x.snapshotBytes, x.newBytes = st.Version, len(c.Snapshot), 0
 	}
 	return c, nil
-}
-
-// rootOf returns the execution under which descendants are counted.
-func (s *Service) rootOf(st *decide.State) string {
-	if s.opts.Descendants == 0 {
-		return ""
-	}
-	return st.RootOf()
-}
-
-// committed reports what was written.
-func (s *Service) committed(c *store.Commit) {
-	if c.Input != nil {
-		s.reportInput(*c.Message, c.Input.Outcome)
-	}
-	if s.opts.Committed != nil && len(c.History) > 0 {
-		s.opts.Committed(c.Version, c.History)
-	}
 }
 
 // addResult adds the execution's result or, from time to time, a snapshot.
@@ -255,98 +311,54 @@ func (e *cachedExecution) due(every int) bool {
 	return e.state.Version-e.snapshot >= max(int64(every), int64(e.snapshotBytes/snapshotWeight))
 }
 
-// known returns an execution's cached state; nil if there is none, or if it is so old that its id may
-// meanwhile belong to another execution.
-func (s *Service) known(m *store.Message, id string) *cachedExecution {
-	x := s.cache.take(m.Tenant, id)
-	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
+// committed reports what was written.
+func (s *Service) committed(c *store.Commit) {
+	if c.Input != nil {
+		s.reportInput(*c.Message, c.Input.Outcome)
+	}
+	if s.opts.Committed != nil && len(c.History) > 0 {
+		s.opts.Committed(c.Version, c.History)
+	}
+}
+
+// rootOf returns the execution under which descendants are counted.
+func (s *Service) rootOf(st *decide.State) string {
+	if s.opts.Descendants == 0 {
+		return ""
+	}
+	return st.RootOf()
+}
+
+// lifecycleOf returns what derives the lifecycle events of a transition caused by e, or nil if they are
+// not published.
+func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifecycle {
+	if !s.opts.Lifecycle {
 		return nil
 	}
-	return x
-}
-
-// load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history
-// after it. It returns nil if the execution does not exist, and a new state for one that begins.
-func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*cachedExecution, error) {
-	tenant := m.Tenant
-	if x := s.known(&m, e.Execution); x != nil {
-		return x, nil
+	l := &history.Lifecycle{}
+	if x.env != nil {
+		l.Version = x.env.Definition().Document.Version
 	}
-	kept, err := s.store.Execution(ctx, tenant, e.Execution)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, err
-	}
-	if err != nil || kept.Version == 0 {
-		switch e.Type {
-		case event.TimerFired:
-			if _, ok := decide.InputOf(e); ok {
-				return nil, noExecution(e, kept)
+	if e.Type == event.ExecutionSuspended || e.Type == event.ExecutionResumed {
+		l.Open = map[string]bool{}
+		for _, n := range x.state.Open() {
+			l.Open[n.Run.String()] = true
+		}
+		for _, deferred := range x.state.Deferred {
+			if deferred.Type == event.TaskCompleted { // the history has its end already
+				delete(l.Open, deferred.Task)
 			}
-			return nil, nil
-		case event.ExecutionStarted:
-			started, err := decide.StartOf(e)
-			if err != nil {
-				return nil, delivery.As(delivery.Permanent, err)
-			}
-			return s.first(ctx, tenant, e.Execution, &started, nil)
-		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
-			// The start may still be on its way: try again a little later.
-			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
-		default:
-			return nil, nil
 		}
 	}
-	// An execution that never had a definition cannot be retried.
-	retried := e.Type == event.ExecutionRetried && kept.Status == string(decide.Faulted) && kept.Definition != ""
-	if decide.Status(kept.Status).Ended() && !retried {
-		return nil, nil
-	}
-	env, err := s.definitions.Hash(ctx, tenant, kept.Workflow, kept.Definition)
-	if err != nil {
-		return nil, err
-	}
-	return s.rebuild(ctx, kept, env)
+	return l
 }
 
-// first returns the state of an execution that begins. other, unless it is nil, has begun with the same
-// definition.
-func (s *Service) first(ctx context.Context, tenant, id string, started *event.Started, other *cachedExecution) (x *cachedExecution, err error) {
-	x = &cachedExecution{state: decide.New()}
-	if x.refused, err = s.admit(ctx, tenant, id, started); x.refused != nil || err != nil {
-		return x, err
+// announce adds the lifecycle events of a commit, if any, to what it publishes.
+func announce(c *store.Commit, l *history.Lifecycle) {
+	if l == nil {
+		return
 	}
-	if other != nil {
-		x.env, x.definition = other.env, other.definition
-		return x, nil
+	for i, e := range c.History {
+		c.Publish = append(c.Publish, l.Add(c.Version+int64(i)+1, e)...)
 	}
-	name, version := started.Workflow(), started.Version
-	x.env, x.definition, err = s.definitions.Version(ctx, tenant, name, version)
-	if errors.Is(err, store.ErrNotFound) {
-		if version != "" {
-			name += ":" + version
-		}
-		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.definitions.Redact(name)+" is not registered")}
-		return x, nil
-	}
-	return x, err
-}
-
-// rebuild replays the history after the last snapshot.
-func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*cachedExecution, error) {
-	state, err := decide.Restore(env, kept.Snapshot)
-	if err != nil {
-		return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
-	}
-	x := &cachedExecution{state: state, env: env, definition: kept.Definition, snapshot: state.Version, snapshotBytes: len(kept.Snapshot)}
-	err = s.store.EachPage(ctx, kept, state.Version, func(entries []event.Event) error {
-		x.grown(entries)
-		if err := state.Replay(env, entries); err != nil {
-			return delivery.As(delivery.Recoverable, fmt.Errorf("execution %s: %w", kept.ID, err))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return x, nil
 }

@@ -1,5 +1,10 @@
 // Package worker is the service that decides what happens next: it reads events, applies them with
 // decide, and commits each transition atomically.
+//
+// Service.Step takes a batch of one tenant's messages from the Inbox. For each message it finds or
+// rebuilds the state of the execution (find, load), applies the event and computes what is ready
+// (commitsOf), and plans a commit. flush writes the planned commits: commit.lua writes histories, events
+// and timers, and acknowledges the messages. What cannot be planned is handled singly.
 package worker
 
 import (
@@ -7,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +31,23 @@ type Service struct {
 	definitions *definitions.Cache
 	cache       *Cache
 	opts        Options
-	round       *round    // of the current step
-	stepStart   time.Time // when the step began, by Options.Clock
+	stepStart   time.Time // when the current step began, by Options.Clock
+	step
+}
+
+// step is the batch of messages that the current step handles, and what was decided about it. A worker
+// decides about one message after another, each based on the outcomes of the previous ones, and writes
+// all commits in one round trip. Each commit succeeds or fails separately. A message whose commit fails,
+// because another worker was faster or the event is bad, is handled again by itself.
+type step struct {
+	batch      []store.Message
+	executions map[address]*cachedExecution // their states once everything is written
+	begun      map[string]*cachedExecution  // one that has begun with each definition, by name and version
+	commits    []store.Commit
+	planned    []*store.Message // the message that each commit answers
+	bytes      int              // of the data in the histories of all commits of the batch, planned or not
+	refused    []store.Message  // messages for which Redis has no memory
+	full       error            // the error of Redis for these; nil if it has memory
 }
 
 // Options of a Service.
@@ -98,42 +119,173 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		left = s.inbox.release(ctx, left)
 	}
 	if !s.stepStart.IsZero() {
-		s.inbox.pause(batch[0].Tenant, s.round.bytes)
+		s.inbox.pause(batch[0].Tenant, s.bytes)
 	}
 	s.inbox.done(batch, left, err == nil)
 	return time.Time{}.Add(1), err // in the past: call again immediately
 }
 
-// timeUp reports whether the step has worked for long enough.
-func (s *Service) timeUp() bool {
-	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
-}
-
-// stepFull reports whether the step has done enough for an execution that had before entries when the
-// step began.
-func (s *Service) stepFull(x *cachedExecution, before int64) bool {
-	return x.state.Version-before >= stepEntries || s.timeUp()
-}
-
-func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
-
-// handle handles one event. It returns only errors of Redis, after which the event must be handled
-// again. It settles errors of the event itself.
-func (s *Service) handle(ctx context.Context, m store.Message) error {
-	err := delivery.Poison(m)
-	switch {
-	case err != nil:
-	case m.Err != nil:
-		err = delivery.As(delivery.Permanent, m.Err)
-	default:
-		err = s.deliver(ctx, m)
+// work handles a batch and returns what remains of it after an error. A message for which Redis has no
+// memory does not stop the others, since a cancellation by an operator may be among them and free
+// memory.
+func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
+	s.step = step{
+		batch: batch, executions: map[address]*cachedExecution{}, begun: map[string]*cachedExecution{},
+		commits: make([]store.Commit, 0, len(batch)),
 	}
-	if err == nil || delivery.ClassOf(ctx, err) == "" {
+	defer s.keep()
+	if err := s.loadCached(ctx); err != nil {
+		return s.failed(0, err)
+	}
+	from := 0 // everything before this index is done
+	for i := range batch {
+		m := &batch[i]
+		s.consumer().Report(delivery.Activity{What: delivery.Began, Message: *m})
+		planned, err := s.plan(ctx, m)
+		if err != nil {
+			return s.failed(from, err)
+		}
+		stop := s.timeUp() || s.bytes > chunkBytes
+		if !planned || stop {
+			if err := s.flush(ctx); err != nil {
+				return s.failed(from, err)
+			}
+		}
+		if !planned {
+			from = i
+			s.keep()
+			if err := s.handleSingly(ctx, m); err != nil {
+				return s.remaining(from), err
+			}
+			from = i + 1
+		}
+		if stop || !planned && s.timeUp() {
+			return append(s.refused, batch[i+1:]...), s.full
+		}
+	}
+	if err := s.flush(ctx); err != nil {
+		return s.failed(from, err)
+	}
+	return s.refused, s.full
+}
+
+// plan decides about a message. It returns false if the decision depends on commits that are not
+// written yet, or if the message must be handled by itself, which reveals the errors of the message.
+func (s *Service) plan(ctx context.Context, m *store.Message) (bool, error) {
+	if !plain(m) {
+		return false, nil
+	}
+	x, err := s.find(ctx, m)
+	if x == nil || err != nil {
+		return false, redisError(ctx, err)
+	}
+	key := addressOf(m)
+	delete(s.executions, key) // until the decision is known to be valid
+	for c, err := range s.commitsOf(x, m, m.Event, true) {
+		if err != nil {
+			delete(s.executions, key)
+			return false, redisError(ctx, err)
+		}
+		if c.Input != nil && c.Input.DeadLetter != "" {
+			return false, nil
+		}
+		s.executions[key] = x
+		s.commits, s.planned = append(s.commits, c), append(s.planned, m)
+		if c.Ack {
+			break
+		}
+		// It does not fit into one commit.
+		if err := s.flush(ctx); err != nil {
+			return false, err
+		}
+		if s.executions[key] == nil {
+			return true, nil // flush has handled it by itself
+		}
+	}
+	return true, nil
+}
+
+// plain reports whether a message is a valid event of the engine about an execution.
+func plain(m *store.Message) bool {
+	retried := m.Event.Type == event.TimerFired && m.Attempt > 0 // an input, unless it was superseded
+	return m.Err == nil && !retried && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
+}
+
+// find returns the execution of a message; nil if its state is unknown.
+func (s *Service) find(ctx context.Context, m *store.Message) (*cachedExecution, error) {
+	if x := s.executions[addressOf(m)]; x != nil {
+		return x, nil
+	}
+	if x := s.known(m, m.Event.Execution); x != nil {
+		return x, nil
+	}
+	if m.Event.Type == event.ExecutionStarted {
+		return s.first(ctx, m.Tenant, m.Event, s.begun) // if it has already begun, the commit detects it
+	}
+	return s.load(ctx, *m, m.Event)
+}
+
+// flush writes the planned commits, and separately handles the messages whose commits failed.
+func (s *Service) flush(ctx context.Context) error {
+	if len(s.commits) == 0 {
+		return nil
+	}
+	commits, planned := s.commits, s.planned
+	s.commits, s.planned = nil, nil
+	done, err := s.store.CommitAll(ctx, commits)
+	if store.Full(err) {
+		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
+	}
+	if err != nil {
 		return err
 	}
-	return s.reject(ctx, m, err)
+	var retry []*store.Message
+	for i := range commits {
+		c, m := &commits[i], planned[i]
+		written := done[i].Err == nil && done[i].Outcome == store.Committed
+		fenced := done[i].Err == nil && done[i].Outcome == store.Fenced
+		if written {
+			s.committed(c)
+		} else {
+			delete(s.executions, addressOf(m))
+		}
+		switch {
+		case written && c.Ack, fenced:
+			s.consumer().Report(delivery.Activity{What: delivery.Done, Message: *m})
+		case !written && (len(retry) == 0 || retry[len(retry)-1] != m):
+			retry = append(retry, m)
+		}
+	}
+	for _, m := range retry {
+		if err := s.handleSingly(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
+// handleSingly handles a message by itself, and settles errors of the message. It returns only errors
+// of Redis, after which the message must be handled again; if Redis has no memory for it, it is set
+// aside without an error.
+func (s *Service) handleSingly(ctx context.Context, m *store.Message) error {
+	err := s.consumer().Handle(ctx, []store.Message{*m}, func() error {
+		err := cmp.Or(delivery.Poison(*m), delivery.As(delivery.Permanent, m.Err))
+		if err == nil {
+			err = s.deliver(ctx, *m)
+		}
+		if err == nil || delivery.ClassOf(ctx, err) == "" {
+			return err
+		}
+		return s.reject(ctx, *m, err)
+	})
+	if store.Full(err) {
+		s.refused, s.full = append(s.refused, *m), err
+		return nil
+	}
+	return err
+}
+
+// deliver handles one event by itself.
 func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		if superseded, err := s.superseded(ctx, &m); superseded || err != nil {
@@ -175,4 +327,147 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 		s.reportInput(m, store.InputUnknown)
 	}
 	return err
+}
+
+// timeUp reports whether the step has worked for long enough.
+func (s *Service) timeUp() bool {
+	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
+}
+
+// stepFull reports whether the step has done enough for an execution that had before entries when the
+// step began.
+func (s *Service) stepFull(x *cachedExecution, before int64) bool {
+	return x.state.Version-before >= stepEntries || s.timeUp()
+}
+
+func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
+
+// remaining returns what to repeat after an error: the batch from an index on, or all of it if Redis
+// was full for some message. Messages that were already handled are detected at their commit.
+func (s *Service) remaining(from int) []store.Message {
+	if s.full != nil {
+		return s.batch
+	}
+	return s.batch[from:]
+}
+
+// failed reports to the observer that Redis failed, forgets what was decided, and returns what remains.
+func (s *Service) failed(from int, err error) (left []store.Message, _ error) {
+	clear(s.executions)
+	left = s.remaining(from)
+	for _, m := range left {
+		s.consumer().Report(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
+	}
+	return left, err
+}
+
+// keep puts the executions that continue into the cache.
+func (s *Service) keep() {
+	for i := range s.batch {
+		m := &s.batch[i]
+		if x := s.executions[addressOf(m)]; x != nil && !x.state.Status.Ended() {
+			s.cache.put(m.Tenant, m.Event.Execution, x)
+		}
+		delete(s.executions, addressOf(m))
+	}
+}
+
+// redisError returns an error only if Redis or the connection caused it.
+func redisError(ctx context.Context, err error) error {
+	if err != nil && delivery.ClassOf(ctx, err) == "" {
+		return err
+	}
+	return nil
+}
+
+// loadCached takes the executions of the batch from the cache. If several are missing, it reads them
+// together; one that is still missing is loaded separately later.
+func (s *Service) loadCached(ctx context.Context) error {
+	var missing []string
+	var behind []store.Tail
+	seen := make(map[address]bool, len(s.batch))
+	for i := range s.batch {
+		m := &s.batch[i]
+		key := addressOf(m)
+		if seen[key] || !plain(m) {
+			continue
+		}
+		seen[key] = true
+		x := s.known(m, m.Event.Execution)
+		if x == nil {
+			if m.Event.Type != event.ExecutionStarted {
+				missing = append(missing, m.Event.Execution)
+			}
+			continue
+		}
+		s.executions[key] = x
+		if !x.state.Expects(m.Event) {
+			behind = append(behind, store.Tail{ID: m.Event.Execution, After: x.state.Version})
+		}
+	}
+	if err := s.catchUp(ctx, behind); err != nil {
+		return err
+	}
+	if len(missing) < 2 {
+		return nil
+	}
+	return s.fetch(ctx, missing)
+}
+
+// catchUp updates cached executions that do not expect their event: most of them are outdated. It drops
+// those that cannot be updated.
+func (s *Service) catchUp(ctx context.Context, behind []store.Tail) error {
+	if len(behind) == 0 {
+		return nil
+	}
+	tenant := s.batch[0].Tenant
+	if err := s.store.Tails(ctx, tenant, behind, short); err != nil {
+		return redisError(ctx, err)
+	}
+	for _, t := range behind {
+		key := address{tenant, t.ID}
+		x := s.executions[key]
+		migrated := slices.ContainsFunc(t.History, func(e event.Event) bool { return e.Type == event.ExecutionMigrated })
+		if t.Err != nil || len(t.History) == short || migrated || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
+			delete(s.executions, key)
+			continue
+		}
+		x.grown(t.History)
+	}
+	return nil
+}
+
+// fetch reads executions that the process does not have, in one round trip.
+func (s *Service) fetch(ctx context.Context, missing []string) error {
+	found, err := s.store.WithHistories(ctx, s.batch[0].Tenant, missing, short)
+	if err != nil {
+		return redisError(ctx, err)
+	}
+	for _, w := range found {
+		if x := s.rebuildWhole(ctx, w); x != nil {
+			s.executions[address{w.Tenant, w.ID}] = x
+		}
+	}
+	return nil
+}
+
+// short is the length up to which histories are read together.
+const short = 200
+
+// rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or cannot be
+// rebuilt.
+func (s *Service) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedExecution {
+	if w.Version == 0 || decide.Status(w.Status).Ended() {
+		return nil
+	}
+	env, err := s.definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+	if err != nil {
+		return nil
+	}
+	x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, snapshot: w.SnapshotVersion}
+	if x.state.Replay(env, w.History) != nil {
+		return nil
+	}
+	x.grown(w.History)
+	return x
 }
