@@ -86,8 +86,9 @@ removes the dead letter, atomically. Two operators cannot replay the same one tw
 event becomes a dead letter again, that shows how many times it was replayed.
 
 With --simulate nothing is replayed. For each dead letter of an execution, the document
-of --workflow runs in the simulator with the execution's input. The exit code is 4 if one
-would not complete. --mocks answers calls; other calls are refused.`,
+of --workflow runs in the simulator from the beginning, with the execution's input; a line
+says how it ends, and whether a replay can still reach the execution. The exit code is 4 if
+one would not complete. --mocks answers calls; other calls are refused.`,
 		Example: `  flunq dlq replay 1767225600000-0
   flunq dlq replay --all --service executor-service --since 1h --dry-run
   flunq dlq replay --all --rate 10/s --limit 1000

@@ -36,6 +36,7 @@ type deadLetterVerdict struct {
 	Would     string          `json:"would"` // complete, fault, wait, stop or unknown
 	Detail    string          `json:"detail,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
+	Advice    string          `json:"advice"` // as of dlq show: whether a replay still reaches the execution
 }
 
 func (t *deadLetterTrial) flags(c *cobra.Command) {
@@ -83,7 +84,12 @@ func (t *deadLetterTrial) run(ctx context.Context, r *cli.Remote, deadLetters []
 		if err != nil {
 			return err
 		}
+		status, err := actions.Status(ctx, r.Store, l.Tenant, l.Event.Execution)
+		if err != nil {
+			return err
+		}
 		v.ID = deadLetterRef(r, l)
+		v.Advice = advice(l, status, v.ID)
 		rows = append(rows, v)
 		if v.Would != wouldComplete {
 			failed++
@@ -190,6 +196,7 @@ func (t *deadLetterTrial) print(rows []deadLetterVerdict, format *cli.Choice) er
 			{Title: "EXECUTION", Text: func(v deadLetterVerdict) string { return v.Execution }},
 			{Title: "WOULD", Text: func(v deadLetterVerdict) string { return v.Would }},
 			{Title: "WHY", Text: func(v deadLetterVerdict) string { return v.Detail }},
+			{Title: "ADVICE", Wide: true, Text: func(v deadLetterVerdict) string { return v.Advice }},
 			{Title: "OUTPUT", Wide: true, Text: func(v deadLetterVerdict) string { return string(v.Output) }},
 		},
 		Line:  deadLetterVerdict.line,
@@ -206,10 +213,11 @@ func (v deadLetterVerdict) line() string {
 	}
 	switch v.Would {
 	case wouldComplete:
-		return cli.OneLine(text + " would complete")
+		text += " would complete"
 	case wouldUnknown:
-		return cli.OneLine(text + " cannot be simulated: " + v.Detail)
+		text += " cannot be simulated: " + v.Detail
 	default:
-		return cli.OneLine(text + " would " + v.Would + ": " + v.Detail)
+		text += " would " + v.Would + ": " + v.Detail
 	}
+	return cli.OneLine(text + "; " + v.Advice)
 }
