@@ -17,7 +17,7 @@ import (
 // advice returns improvements of the document that do not depend on any run.
 func (h *hints) advice(t *dsl.Task) []Hint {
 	var out []Hint
-	for _, look := range []func(*dsl.Task) string{h.retryLimit, h.retryProduct, h.retryTime, clockDecides, competingEffects, h.earlyEmit} {
+	for _, look := range []func(*dsl.Task) string{retryDelay, h.retryProduct, h.retryTime, clockDecides, competingEffects, h.earlyEmit} {
 		if text := look(t); text != "" {
 			out = append(out, Hint{"advice", t, text})
 		}
@@ -33,20 +33,12 @@ func retryOf(t *dsl.Task) *dsl.RetryPolicy {
 	return t.Try.Catch.Retry
 }
 
-// retryLimit reports retries that never end, or that have no delay.
-func (h *hints) retryLimit(t *dsl.Task) string {
-	r := retryOf(t)
-	_, _, limited := bounds{def: h.Config.Definition}.outer(t)
-	switch {
-	case r == nil:
-		return ""
-	case !limited && t.Timeout == nil && r.AttemptCount == 0 && r.Duration == nil && r.When == nil && r.ExceptWhen == nil:
-		return "it is retried without end for as long as the error lasts: give the retry a limit, such as limit: {attempt: {count: 5}} or limit: {duration: PT10M}"
-	case r.Delay == nil && r.AttemptCount != 1:
-		return "it is retried immediately, so a service that is down gets all attempts at the same moment: give the retry a delay and a backoff, such as delay: PT1S and backoff: {exponential: {}}"
-	default:
+// retryDelay reports retries without a delay.
+func retryDelay(t *dsl.Task) string {
+	if r := retryOf(t); r == nil || r.Delay != nil || r.AttemptCount == 1 {
 		return ""
 	}
+	return "it is retried immediately, so a service that is down gets all attempts at the same moment: give the retry a delay and a backoff, such as delay: PT1S and backoff: {exponential: {}}"
 }
 
 // maxAttempts is the number of attempts at one task above which nested retries are reported.

@@ -2,13 +2,8 @@ package search
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	httpcall "flunq.io/flunq/engine/executor/http"
-	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/invariant"
 	"flunq.io/flunq/sim/recording"
@@ -62,47 +57,4 @@ func (h *hints) earlyHints() []Hint {
 				"for example in a branch of a fork, or listen for all awaited events at once (to: {all: […]})", m, m.For.Name)})
 	}
 	return out
-}
-
-// endlessHints report calls and listen tasks without a timeout.
-func (h *hints) endlessHints() []Hint {
-	var calls, listens []string
-	for _, def := range h.Config.Definitions() {
-		for ref, t := range def.Tasks() {
-			if t.Kind != dsl.Call && (t.Kind != dsl.Listen || def.Competes(ref)) || def.Timed(ref) {
-				continue
-			}
-			at := fmt.Sprintf("%s (line %d)", t.Name, t.Pos.Line)
-			if def != h.Config.Definition {
-				at = fmt.Sprintf("%s (%s, line %d)", t.Name, def.ID(), t.Pos.Line)
-			}
-			switch {
-			case slices.Contains(calls, at) || slices.Contains(listens, at): // a YAML alias of a reported task
-			case t.Kind == dsl.Call:
-				calls = append(calls, at)
-			case !h.report.reports(Hang, t.Ref):
-				listens = append(listens, at)
-			}
-		}
-	}
-	var out []Hint
-	if len(listens) > 0 {
-		out = append(out, Hint{"listen", nil, fmt.Sprintf(
-			"no timeout ends %s: %s. If the event never comes, or came earlier, the execution waits forever; "+
-				"add timeout: {after: P7D}, or however long you would wait, and handle the timeout in a catch",
-			these(len(listens), "listen"), strings.Join(listens, ", "))})
-	}
-	if len(calls) > 0 {
-		out = append(out, Hint{"call", nil, fmt.Sprintf(
-			"no timeout ends %s: %s. By default a call times out after %s; add timeout: {after: PT10S}, or however long the service may take, to the task or to an enclosing one",
-			these(len(calls), "call"), strings.Join(calls, ", "), history.Duration(httpcall.DefaultLimits().Timeout))})
-	}
-	return out
-}
-
-func these(n int, noun string) string {
-	if n == 1 {
-		return "this " + noun
-	}
-	return "these " + history.Plural(n, noun)
 }

@@ -1,21 +1,16 @@
 package search
 
 import (
-	"fmt"
-	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
 // Hint is something worth a look that is wrong in no run.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "correlate", "listen", "call" or "early"
+	Kind string    // "timeout", "catch", "retry", "repeat", "undo", "key", "advice", "together", "correlate" or "early"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -100,77 +95,19 @@ func (h *hints) list(many bool) []Hint {
 	var out []Hint
 	if !many {
 		for _, t := range h.Config.Definition.Tasks() {
-			out = slices.Concat(out, exportHint(t), h.advice(t))
+			out = append(out, h.advice(t)...)
 		}
-		return append(out, h.endlessHints()...)
+		return out
 	}
 	out = h.workflowTimeoutHint(b)
 	for _, t := range h.Config.Definition.Tasks() {
 		out = append(out, h.timeoutHint(b, t)...)
-		out = append(out, exportHint(t)...)
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
-	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.receiversHint(), h.earlyHints(), h.endlessHints())
+	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.receiversHint(), h.earlyHints())
 }
 
 func runsText(n int) string {
 	return history.Count(n, "run")
 }
-
-// exportHint reports branches that export the same member of $context.
-func exportHint(t *dsl.Task) []Hint {
-	if t.Kind != dsl.Fork || t.Fork.Compete {
-		return nil
-	}
-	by := map[string][]string{}
-	for _, branch := range t.Fork.Branches {
-		names := map[string]bool{}
-		exports(branch, names)
-		for name := range names {
-			by[name] = append(by[name], branch.Name)
-		}
-	}
-	var out []Hint
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		if branches := by[name]; len(branches) > 1 {
-			out = append(out, Hint{"export", t, fmt.Sprintf(
-				"the branches %s export $context.%s, each to its own copy: the value of %s, the last in the document, is kept, whichever ends last",
-				strings.Join(branches, " and "), name, branches[len(branches)-1])})
-		}
-	}
-	return out
-}
-
-// exports collects the members of $context that a task and its inner tasks write.
-func exports(t *dsl.Task, names map[string]bool) {
-	if t.Export.As != nil {
-		members(t.Export.As, names)
-	}
-	for _, list := range t.Lists() {
-		for _, one := range list {
-			exports(one, names)
-		}
-	}
-}
-
-// members collects the members of an object, or those that an expression creates.
-func members(v *expr.Value, names map[string]bool) {
-	for _, f := range v.Fields() {
-		names[f.Key] = true
-	}
-	if p := v.Program(); p != nil {
-		for _, m := range written.FindAllStringSubmatch(p.Source(), -1) {
-			names[m[1]+m[2]] = true
-		}
-	}
-	if data, ok := v.Constant(); ok {
-		object, _ := data.(map[string]any)
-		for name := range object {
-			names[name] = true
-		}
-	}
-}
-
-// written matches the members that an expression creates: {name: …} and .name = ….
-var written = regexp.MustCompile(`[{,]\s*"?(\w+)"?\s*:|\.(\w+)\s*(?:\+|-|\*|/|//)?=[^=]`)

@@ -116,26 +116,3 @@ do:
 		t.Errorf("findings %+v, outcomes %+v", r.Findings, r.Outcomes)
 	}
 }
-
-// A timeout of a call or a listen task may be that of the attempts of a try, and the branch of a
-// competing fork needs none to listen.
-func TestSearchAttemptTimeouts(t *testing.T) {
-	t.Parallel()
-	r := look(t, `
-do:
-  - again:
-      try:
-        - ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}
-        - hear: {listen: {to: {one: {with: {type: a}}}}}
-      catch:
-        retry: {limit: {attempt: {count: 1, duration: PT1M}}}
-        do: [{late: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
-  - first: {fork: {compete: true, branches: [{listens: {listen: {to: {one: {with: {type: a}}}}}}, {waits: {wait: P1D}}]}}
-`, `http: [{respond: {body: {}}}]`, search.Search{})
-	if got := hintsOf(r, "listen"); len(got) > 0 {
-		t.Errorf("hints %v, want none: each listen task ends", got)
-	}
-	if got := hintsOf(r, "call")[""]; !strings.Contains(got, "no timeout ends this call: late (line ") {
-		t.Errorf("hint %q, want one about late only", got)
-	}
-}

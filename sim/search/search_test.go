@@ -94,11 +94,8 @@ do:
           - b: {set: {v: 2}, export: {as: {winner: "${ .v }"}}}
   - tell: {set: "${ $context.winner }"}
 `, "", search.Search{Kinds: sim.Faults(), Singles: 200})
-	if len(r.Findings) != 0 {
-		t.Errorf("findings %+v", r.Findings)
-	}
-	if len(r.Hints) != 1 || r.Hints[0].Kind != "export" || !strings.Contains(r.Hints[0].Text, "$context.winner") {
-		t.Errorf("hints %+v", r.Hints)
+	if len(r.Findings)+len(r.Hints) != 0 {
+		t.Errorf("findings %+v, hints %+v", r.Findings, r.Hints)
 	}
 }
 
