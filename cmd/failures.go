@@ -14,8 +14,10 @@ func failuresTopic() *cobra.Command {
 
 Redis is unavailable, fails over, is read-only or full
   The services wait, even at startup. Every transition is one script, so it is
-  done completely or not at all. redis-sentinel://host,host/MASTER and
-  redis-cluster://host,host work ('flunq help cluster').
+  done completely or not at all. Commands that wait or follow (--wait, --follow,
+  --watch) try again for a minute; others end with exit code 6.
+  redis-sentinel://host,host/MASTER and redis-cluster://host,host work ('flunq
+  help cluster').
 
 Redis loses a timer, a listener or a request
   A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with

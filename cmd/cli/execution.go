@@ -99,31 +99,65 @@ func (f *WaitFlags) Check() error {
 	return nil
 }
 
-// lastPause is the longest interval between two polls of an execution.
+// lastPause is the longest interval between two attempts to read something.
 const lastPause = 250 * time.Millisecond
 
-// Until polls an execution until done reports true or the timeout has passed.
-func (f *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(store.Execution) bool) (store.Execution, error) {
-	began := time.Now()
+// Until polls an execution until done reports true or the timeout has passed. It outlasts outages.
+func (f *WaitFlags) Until(ctx context.Context, sh *Shell, r *Remote, id string, done func(store.Execution) bool) (x store.Execution, err error) {
+	waiting := ctx
+	if f.timeout > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, lastPause) {
-		x, err := outline(ctx, r, id)
-		if err != nil || done(x) {
-			return x, err
-		}
-		if left := f.timeout - time.Since(began); f.timeout > 0 {
-			if left <= 0 {
-				return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %s", id, x.Status, history.Duration(f.timeout)))
+		err := sh.Outlast(waiting, func() error {
+			now, err := outline(waiting, r, id)
+			if err == nil {
+				x = now
 			}
-			pause = min(pause, left)
+			return err
+		})
+		if err == nil && done(x) {
+			return x, nil
 		}
-		if err := Pause(ctx, pause); err != nil {
+		if err == nil {
+			err = Pause(waiting, pause)
+		}
+		switch {
+		case err == nil:
+		case waiting.Err() == nil, ctx.Err() != nil:
 			return x, err
+		case x.Status == "":
+			return x, Fail(ExitLimit, fmt.Errorf("execution %s could not be read within %s", id, history.Duration(f.timeout)))
+		default:
+			return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %s", id, x.Status, history.Duration(f.timeout)))
 		}
 	}
 }
 
-// HintUnserved prints a hint if no process runs some of the services for the tenant.
-func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string) error {
+// outage is how long a command that waits for something tolerates an unavailable Redis.
+const outage = time.Minute
+
+// Outlast repeats a read while Redis is unavailable, as in a failover, for at most a minute.
+func (sh *Shell) Outlast(ctx context.Context, read func() error) error {
+	began := time.Now()
+	err := read()
+	for hinted := false; store.Temporary(err) && ctx.Err() == nil && time.Since(began) < outage; err = read() {
+		if !hinted {
+			sh.Hint("trying again for a minute: %v", err)
+			hinted = true
+		}
+		if err := Pause(ctx, lastPause); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// HintUnserved prints a hint if no process runs some of the services for the tenant, if that can be
+// found out.
+func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string) {
 	set, err := ReadSettings(sh)
 	if err != nil {
 		set = DefaultSettings() // invalid settings of services do not concern this command
@@ -132,11 +166,10 @@ func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string)
 	maps.DeleteFunc(groups, func(service, _ string) bool { return !slices.Contains(services, service) })
 	missing, err := inspect.New(r.Store).Unserved(ctx, r.Tenant, groups)
 	if err != nil || len(missing) == 0 {
-		return err
+		return
 	}
 	slices.SortFunc(missing, func(a, b string) int { return slices.Index(services, a) - slices.Index(services, b) })
 	sh.Hint("no process runs the %s service for tenant %s, so its work waits: start 'flunq serve' on this Redis", OneOf(missing), r.Tenant)
-	return nil
 }
 
 // DocumentOf reads the document that an execution runs. It is empty if the document is

@@ -184,7 +184,7 @@ func (a *auditCommand) ofSome(ctx context.Context, r *cli.Remote, some []store.E
 // ofHistory adds what a history records. It reads an incomplete history as far as possible.
 func (a *auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
 	h := &auditedHistory{command: a, of: x}
-	err := readHistory(ctx, r, x, 0, false, func(_ store.Execution, _ int64, events []event.Event) error {
+	err := readHistory(ctx, a.sh, r, x, 0, false, func(_ store.Execution, _ int64, events []event.Event) error {
 		rows = h.add(rows, events)
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // emission is one run of the command emit.
@@ -84,11 +85,12 @@ func (e *emission) run(ctx context.Context, r *cli.Remote, _ []string) (err erro
 		return err
 	}
 	if err := r.Store.Publish(ctx, out); err != nil {
+		if store.Unanswered(err) {
+			return fmt.Errorf("%w; it may have been sent nevertheless: repeat this with --id %s, since an execution receives each id of a source once", err, out.ID)
+		}
 		return err
 	}
-	if err := cli.HintUnserved(ctx, e.sh, r, "worker"); err != nil {
-		return err
-	}
+	cli.HintUnserved(ctx, e.sh, r, "worker")
 	text := fmt.Sprintf("sent %s: %s for %s", out.ID, actions.Listening(len(listeners)), e.typ)
 	return cli.PrintValue(e.sh, e.format, text, out.ID, emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.Tenant, Listeners: listeners})
 }

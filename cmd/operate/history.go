@@ -116,7 +116,7 @@ func (h *historyPrinter) run(ctx context.Context, r *cli.Remote, args []string) 
 	if h.format.String() == "table" {
 		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
 	}
-	err = readHistory(ctx, r, x, h.after, h.follow, func(x store.Execution, at int64, events []event.Event) error {
+	err = readHistory(ctx, h.sh, r, x, h.after, h.follow, func(x store.Execution, at int64, events []event.Event) error {
 		return h.take(ctx, r, x, at, events)
 	})
 	if err != nil {
@@ -126,12 +126,22 @@ func (h *historyPrinter) run(ctx context.Context, r *cli.Remote, args []string) 
 }
 
 // readHistory calls take with the history of an execution after a version, in batches, of which the
-// last may be empty. With follow it continues until the execution ends.
-func readHistory(ctx context.Context, r *cli.Remote, x store.Execution, after int64, follow bool,
+// last may be empty. With follow it outlasts outages and continues until the execution ends.
+func readHistory(ctx context.Context, sh *cli.Shell, r *cli.Remote, x store.Execution, after int64, follow bool,
 	take func(x store.Execution, after int64, events []event.Event) error,
 ) error {
 	for {
-		events, err := r.Store.History(ctx, x.Tenant, x.ID, after, store.HistoryPage)
+		var events []event.Event
+		read := func() (err error) {
+			events, err = r.Store.History(ctx, x.Tenant, x.ID, after, store.HistoryPage)
+			return err
+		}
+		var err error
+		if follow {
+			err = sh.Outlast(ctx, read)
+		} else {
+			err = read()
+		}
 		if err == nil {
 			err = take(x, after, events)
 		}
@@ -144,7 +154,7 @@ func readHistory(ctx context.Context, r *cli.Remote, x store.Execution, after in
 		case !follow, len(events) == 0 && examine.Ended(x.Status):
 			return nil
 		default:
-			if x, err = new(cli.WaitFlags).Until(ctx, r, x.ID, func(now store.Execution) bool {
+			if x, err = new(cli.WaitFlags).Until(ctx, sh, r, x.ID, func(now store.Execution) bool {
 				return now.Version > after || examine.Ended(now.Status)
 			}); err != nil {
 				return err

@@ -139,9 +139,7 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	case err != nil:
 		return err
 	}
-	if err := cli.HintUnserved(ctx, e.sh, r, "worker", "timer"); err != nil {
-		return err
-	}
+	cli.HintUnserved(ctx, e.sh, r, "worker", "timer")
 	row := setRow{
 		ID: in.ID, Type: string(in.Type), Source: in.Source, Tenant: r.Tenant, Execution: t.Execution, Key: t.Key, Due: at.UTC(), Timer: timerName(t), Moved: moved,
 	}

@@ -113,7 +113,7 @@ func (l *attemptLog) run(ctx context.Context, r *cli.Remote, args []string) erro
 		return err
 	}
 	l.runs, l.asked = history.NewExecution(), map[string]actions.Request{}
-	err = readHistory(ctx, r, x, 0, l.follow, func(x store.Execution, _ int64, events []event.Event) error {
+	err = readHistory(ctx, l.sh, r, x, 0, l.follow, func(x store.Execution, _ int64, events []event.Event) error {
 		if err := l.begin(ctx, r, x); err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ const watchInterval = time.Second
 // run prints the list, and what changes, until it is interrupted.
 func (w *watchedListing) run(ctx context.Context) error {
 	for {
-		if err := w.once(ctx); err != nil {
+		if err := w.sh.Outlast(ctx, func() error { return w.once(ctx) }); err != nil {
 			return err
 		}
 		if err := cli.Pause(ctx, watchInterval); err != nil {
@@ -93,18 +93,17 @@ func (w *watchedListing) redraw(shown []executionRow) error {
 // changes prints a line for each execution that is new, has changed, or has left the list
 // because it changed.
 func (w *watchedListing) changes(ctx context.Context, shown []executionRow, now time.Time) error {
-	before := w.seen
-	w.seen = make(map[string]string, len(shown))
+	gone, seen := maps.Clone(w.seen), make(map[string]string, len(shown))
 	var changed []executionRow
 	for _, row := range slices.Backward(shown) { // the newest last
 		key, text := row.Tenant+" "+row.ID, fmt.Sprint(row.status(), row.Events)
-		if before[key] != text {
+		if w.seen[key] != text {
 			changed = append(changed, row)
 		}
-		w.seen[key] = text
-		delete(before, key)
+		seen[key] = text
+		delete(gone, key)
 	}
-	for key, text := range before {
+	for key, text := range gone {
 		tenant, id, _ := strings.Cut(key, " ")
 		now, err := w.left(ctx, tenant, id, text, now)
 		if err != nil {
@@ -112,6 +111,7 @@ func (w *watchedListing) changes(ctx context.Context, shown []executionRow, now 
 		}
 		changed = append(changed, now...)
 	}
+	w.seen = seen
 	out := cli.Stream[executionRow]{Sh: w.sh, Format: w.format, Text: w.line, ID: w.list().ID}
 	for _, row := range changed {
 		out.Print(row)

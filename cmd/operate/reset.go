@@ -214,16 +214,14 @@ func (m *resetCommand) one(ctx context.Context, r *cli.Remote, by actions.Resett
 	if !out.Done && m.id == "" {
 		out.ID = ""
 	} else if out.Done {
-		if err := m.hint(ctx, r); err != nil {
-			return err
-		}
+		m.hint(ctx, r)
 	}
 	return m.print(out)
 }
 
 // hint reports services that the new executions need and no process runs.
-func (m *resetCommand) hint(ctx context.Context, r *cli.Remote) error {
-	return cli.HintUnserved(ctx, m.sh, r, "worker", "executor", "timer")
+func (m *resetCommand) hint(ctx context.Context, r *cli.Remote) {
+	cli.HintUnserved(ctx, m.sh, r, "worker", "executor", "timer")
 }
 
 // several resets several executions. It continues after one that cannot be reset.
@@ -254,7 +252,7 @@ func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Re
 		}
 	}
 	if done > 0 && !m.Dry && failure == nil {
-		failure = m.hint(ctx, r)
+		m.hint(ctx, r)
 	}
 	if len(before) > 0 {
 		m.sh.Hint("already reset: %s", cli.Printable(cli.ShortList(before)))

@@ -95,9 +95,7 @@ func (c command) showExecution(ctx context.Context, r *cli.Remote, args []string
 		return err
 	}
 	if page.unserved {
-		if err := cli.HintUnserved(ctx, c.sh, r, "executor"); err != nil {
-			return err
-		}
+		cli.HintUnserved(ctx, c.sh, r, "executor")
 	}
 	if c.format.String() != "text" {
 		return cli.WriteValue(c.sh.Out, c.format.String(), page)

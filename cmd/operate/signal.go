@@ -148,7 +148,7 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 	}
 	err = s.send(ctx, r, found, printed)
 	if err == nil && len(found) > 0 {
-		err = cli.HintUnserved(ctx, s.sh, r, "worker")
+		cli.HintUnserved(ctx, s.sh, r, "worker")
 	}
 	if err == nil && s.patience.Wait {
 		err = s.await(ctx, r, found, printed)
@@ -212,7 +212,7 @@ func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.
 		if !printed[i].Sent {
 			continue
 		}
-		x, err := s.patience.Until(ctx, r, before.ID, func(now store.Execution) bool {
+		x, err := s.patience.Until(ctx, s.sh, r, before.ID, func(now store.Execution) bool {
 			return s.reached(before, now) || examine.Ended(now.Status) && now.Version > before.Version
 		})
 		printed[i].Status = x.Status

@@ -120,14 +120,15 @@ func (s *starter) run(ctx context.Context, given string) error {
 	b.Tenant, b.Namespace, b.Name, b.Version = r.Tenant, doc.Namespace, doc.Name, doc.Version
 	row, err := s.start(ctx, r, b)
 	if err != nil {
-		if errors.Is(err, store.ErrExists) {
+		switch {
+		case errors.Is(err, store.ErrExists):
 			return fmt.Errorf("%w: 'flunq show %s' shows it; ids cannot be reused", err, b.ID)
+		case store.Unanswered(err):
+			return fmt.Errorf("%w; it may have been started nevertheless: repeat this with --id %s", err, b.ID)
 		}
 		return err
 	}
-	if err := cli.HintUnserved(ctx, s.sh, r, "worker", "executor", "timer"); err != nil {
-		return err
-	}
+	cli.HintUnserved(ctx, s.sh, r, "worker", "executor", "timer")
 	if !s.patience.Wait {
 		return s.print(row)
 	}
@@ -321,7 +322,7 @@ func (s *starter) await(ctx context.Context, r *cli.Remote, id string, source cl
 	if s.format.String() == "text" {
 		s.sh.Hint("execution %s", id)
 	}
-	x, err := s.patience.Until(ctx, r, id, func(x store.Execution) bool { return examine.Ended(x.Status) })
+	x, err := s.patience.Until(ctx, s.sh, r, id, func(x store.Execution) bool { return examine.Ended(x.Status) })
 	if err != nil && x.Status != "" && s.format.String() != "text" {
 		return errors.Join(s.print(startedRow{ID: id, Status: x.Status}), err)
 	}

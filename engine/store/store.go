@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -100,7 +101,7 @@ func (f *failure) Unwrap() error { return f.err }
 // ErrUnreachable.
 func (f *failure) Is(target error) bool {
 	_, network := errors.AsType[*net.OpError](f.err)
-	network = network || errors.Is(f.err, os.ErrDeadlineExceeded)
+	network = network || errors.Is(f.err, os.ErrDeadlineExceeded) || errors.Is(f.err, io.EOF)
 	return target == ErrUnreachable && (network || redis.IsClusterDownError(f.err))
 }
 
@@ -119,6 +120,17 @@ func Temporary(err error) bool {
 		return !permanent(f.err)
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Unanswered reports whether the connection failed after a command had been sent, so that it is unknown
+// whether Redis has executed it.
+func Unanswered(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	if !ok {
+		return false
+	}
+	network, ok := errors.AsType[*net.OpError](f.err)
+	return ok && network.Op != "dial" || errors.Is(f.err, io.EOF)
 }
 
 // Down reports whether no tenant can be served for now, given an error about one of them: it is
