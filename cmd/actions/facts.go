@@ -6,8 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -87,4 +91,22 @@ func positive(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
+}
+
+// ReplayOutlook describes what replaying a dead letter does, given the status of its execution.
+func ReplayOutlook(l stream.DeadLetter, status string) string {
+	switch {
+	case l.Err != nil:
+		return "it cannot be replayed, only dropped: " + l.Err.Error()
+	case status == string(decide.Faulted):
+		return "the execution has faulted, so a replay has no effect: 'flunq retry " + l.Event.Execution + "' continues it"
+	case examine.Ended(status):
+		return "the execution has ended (" + status + "), so a replay has no effect"
+	case strings.HasPrefix(l.Service, store.BridgePrefix) && l.Event.Ext[cloudevents.OriginAttribute] != "":
+		return "a replay starts no workflow ('flunq start' does), but hands the event to executions that listen for it"
+	case l.Event.Execution != "" && status == "":
+		return "a replay returns it to its stream; its execution is unknown here"
+	default:
+		return "a replay returns it to its stream, where it is handled again"
+	}
 }

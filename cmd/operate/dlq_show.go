@@ -13,9 +13,7 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 )
@@ -73,7 +71,7 @@ func (c command) showDeadLetter(ctx context.Context, r *cli.Remote, now time.Tim
 func deadLetterPageOf(l stream.DeadLetter, row deadLetterRow, status string) deadLetterPage {
 	page := deadLetterPage{
 		deadLetterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
-		SourceID: l.SourceID, ExecutionStatus: status, Advice: advice(l, status, row.ID), Fields: map[string]string{},
+		SourceID: l.SourceID, ExecutionStatus: status, Advice: actions.ReplayOutlook(l, status), Fields: map[string]string{},
 		facts: actions.DeadLetterFacts(l, status, cli.Moment),
 	}
 	payload := l.Timer
@@ -90,24 +88,6 @@ func deadLetterPageOf(l stream.DeadLetter, row deadLetterRow, status string) dea
 		page.Text = payload
 	}
 	return page
-}
-
-// advice suggests what an operator can do about a dead letter.
-func advice(l stream.DeadLetter, status, ref string) string {
-	switch {
-	case l.Err != nil:
-		return "it cannot be replayed: flunq dlq drop " + ref
-	case status == "faulted":
-		return "the execution has faulted, so a replay has no effect: flunq retry " + l.Event.Execution
-	case examine.Ended(status):
-		return "the execution has ended (" + status + "), so a replay has no effect"
-	case strings.HasPrefix(l.Service, store.BridgePrefix) && l.Event.Ext[cloudevents.OriginAttribute] != "":
-		return "a replay starts no workflow (flunq start does), but hands the event to executions that listen for it: flunq dlq replay " + ref
-	case l.Event.Execution != "" && status == "":
-		return "its execution is unknown here; to try again: flunq dlq replay " + ref
-	default:
-		return "to try again: flunq dlq replay " + ref
-	}
 }
 
 func (p deadLetterPage) write(sh *cli.Shell) {

@@ -36,7 +36,7 @@ type deadLetterVerdict struct {
 	Would     string          `json:"would"` // complete, fault, wait, stop or unknown
 	Detail    string          `json:"detail,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
-	Advice    string          `json:"advice"` // as of dlq show: whether a replay still reaches the execution
+	Advice    string          `json:"advice"` // as of dlq show
 }
 
 func (t *deadLetterTrial) flags(c *cobra.Command) {
@@ -89,7 +89,7 @@ func (t *deadLetterTrial) run(ctx context.Context, r *cli.Remote, deadLetters []
 			return err
 		}
 		v.ID = deadLetterRef(r, l)
-		v.Advice = advice(l, status, v.ID)
+		v.Advice = actions.ReplayOutlook(l, status)
 		rows = append(rows, v)
 		if v.Would != wouldComplete {
 			failed++

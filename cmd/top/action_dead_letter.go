@@ -52,7 +52,7 @@ func (l *Live) trail(ctx context.Context, action string, about stream.DeadLetter
 }
 
 func (l *Live) replayDeadLetter(deadLetter stream.DeadLetter, status string) plannedAction {
-	return plannedAction{id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
+	return plannedAction{id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": " + actions.ReplayOutlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
 		return once("replayed "+describeDeadLetter(deadLetter), func() (bool, error) {
 			if err := l.trail(ctx, "dlq replay", deadLetter); err != nil {
 				return false, err

@@ -153,7 +153,7 @@ func TestDeadLetterActions(t *testing.T) {
 	}
 	replay := tui.Action{Verb: tui.Replay, Table: tui.DeadLetters, IDs: ids[:2]}
 	text, danger := w.plan(replay)
-	wants(t, text, "replay 2 dead letters of tenant default", ids[0]+" com.shop.paid: it returns to its stream")
+	wants(t, text, "replay 2 dead letters of tenant default", ids[0]+" com.shop.paid: a replay returns it to its stream")
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events").Val(); n != 0 || danger {
 		t.Errorf("after a plan the stream has %d entries; dangerous: %v", n, danger)
 	}

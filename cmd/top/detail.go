@@ -8,7 +8,6 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/stream"
@@ -58,7 +57,7 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 	d.Facts = describe.Facts(slices.Concat(
 		[][2]string{{"dead letter", deadLetter.ID}, {"tenant", deadLetter.Tenant}, {"dead-lettered", describe.Instant(deadLetter.Died)}},
 		actions.DeadLetterFacts(deadLetter, status, describe.Instant),
-		[][2]string{{"replay", outlook(deadLetter, status)}},
+		[][2]string{{"replay", actions.ReplayOutlook(deadLetter, status)}},
 	)...)
 	if deadLetter.Timer != "" {
 		d.Data = []tui.Data{{Name: "timer", Text: deadLetter.Timer}}
@@ -74,22 +73,6 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 	}
 	d.Data = append(d.Data, tui.Data{Name: "attributes", Text: string(event.Encode(attributes))})
 	return d, nil
-}
-
-// outlook describes whether replaying a dead letter can succeed.
-func outlook(l stream.DeadLetter, status string) string {
-	switch {
-	case l.Err != nil:
-		return "it cannot be replayed: " + l.Err.Error()
-	case status == string(tui.Faulted):
-		return "the execution has faulted, so a replay has no effect: retry the execution"
-	case examine.Ended(status):
-		return "the execution has ended (" + status + "), so a replay has no effect"
-	case l.Event.Execution != "" && status == "":
-		return "it returns to its stream; its execution is unknown here"
-	default:
-		return "it returns to its stream and is handled again"
-	}
 }
 
 func (l *Live) event(ctx context.Context, id string) (d tui.Detail, err error) {

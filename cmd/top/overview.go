@@ -356,8 +356,9 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	default:
 		note("no process runs the %s service for this tenant: start 'flunq serve'", strings.Join(missing, " or the "))
 	}
-	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
-		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[0].At).Round(time.Second)))
+	readable := slices.IndexFunc(o.Due, func(r tui.Row) bool { return r.State != tui.Broken })
+	if readable >= 0 && o.Now.Sub(o.Due[readable].At) > tooLate {
+		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[readable].At).Round(time.Second)))
 	}
 	if l.store.Clustered() {
 		return l.cluster.notes(ctx, l.store, note)

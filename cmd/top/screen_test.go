@@ -102,7 +102,7 @@ func (w *environment) replays(term *terminal) {
 	term.keys("4")
 	term.shows("com.shop.paid")
 	term.keys("R")
-	term.shows("replay 1 dead letter", "it returns to its stream")
+	term.shows("replay 1 dead letter", "a replay returns it to its stream")
 	if n := w.rdb.XLen(w.Context(), "tenant:default:events:dlq").Val(); n != 1 {
 		w.Errorf("there are %d dead letters before the confirmation", n)
 	}
