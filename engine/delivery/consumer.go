@@ -91,72 +91,6 @@ func (c *Consumer) Sibling() *Consumer {
 	return &Consumer{Store: c.Store, streams: c.streams, opts: c.opts, size: c.size}
 }
 
-// Large returns the tenants whose events were so large when last read that reading them delays
-// others.
-func (c *Consumer) Large() []string {
-	large, _ := c.size.large(c.opts.Tenants.Names())
-	return large
-}
-
-// ForgetLarge makes Large return no tenants until large events are read again.
-func (c *Consumer) ForgetLarge() { c.size.forget() }
-
-// reader returns the reader for all tenants known so far.
-func (c *Consumer) reader() stream.Reader {
-	return stream.Reader{
-		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
-		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0,
-	}
-}
-
-// Held returns the messages that are not loaded or not acknowledged yet. It may be called at any time.
-func (c *Consumer) Held() (held []store.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range c.handled { // the fields needed to renew or release it
-		held = append(held, store.Message{Tenant: e.Tenant, Group: c.opts.Group, Consumer: c.opts.Consumer, ID: e.ID})
-	}
-	return append(held, c.omitted.All()...)
-}
-
-// Finish immediately acknowledges what the next Fetch would acknowledge. Call it after the last Fetch.
-func (c *Consumer) Finish(ctx context.Context) error {
-	r := c.reader()
-	c.takeHandled(&r)
-	err := c.streams.Acknowledge(ctx, r)
-	if err != nil {
-		c.putBack(&r)
-	}
-	return err
-}
-
-// takeHandled makes a reader acknowledge what is handled.
-func (c *Consumer) takeHandled(r *stream.Reader) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.Handled, c.handled = c.handled, nil
-}
-
-// putBack puts back what a reader could not acknowledge.
-func (c *Consumer) putBack(r *stream.Reader) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handled = append(r.Handled, c.handled...)
-}
-
-// Commands takes operators' commands that are queued behind other messages of the tenants.
-func (c *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
-	msgs, err := c.streams.TakeCommands(ctx, c.reader(), tenants)
-	return msgs, c.reportUnread(err)
-}
-
-// OmittedTenants returns the tenants with large messages yet to be loaded.
-func (c *Consumer) OmittedTenants() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.omitted.Tenants())
-}
-
 // Fetched is the result of one read.
 type Fetched struct {
 	Messages []store.Message // of the types that the service handles; others are acknowledged
@@ -174,9 +108,15 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	var info stream.ReadInfo
 	r := c.reader()
 	r.ReadInfo = &info
-	f, loaded, err := c.load(ctx, r, skip)
-	if !loaded {
-		f, err = c.fetch(ctx, r, count, block, skip)
+	c.mu.Lock()
+	omitted := c.omitted.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
+	c.mu.Unlock()
+	var f Fetched
+	var err error
+	if len(omitted) > 0 {
+		f, err = c.load(ctx, r, omitted)
+	} else {
+		f, err = c.readOrClaim(ctx, r, count, block, skip)
 	}
 	c.mu.Lock()
 	c.handled = append(c.handled, info.Unwanted...)
@@ -195,42 +135,17 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	return f, c.reportUnread(err)
 }
 
-// Ignore acknowledges a message that needs no handling, with the next Fetch.
-func (c *Consumer) Ignore(m store.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handled = append(c.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
-}
-
-// load loads the omitted messages of a tenant that is not in skip, and reports whether there were any.
-func (c *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
-	c.mu.Lock()
-	omitted := c.omitted.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
-	c.mu.Unlock()
-	if len(omitted) == 0 {
-		return f, false, nil
+// reader returns the reader for all tenants known so far.
+func (c *Consumer) reader() stream.Reader {
+	return stream.Reader{
+		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
+		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0,
 	}
-	msgs, left, handled, now, err := c.streams.Load(ctx, r, omitted)
-	c.setAside(left)
-	r.ReadInfo.Unwanted = handled
-	return Fetched{Messages: msgs, Events: len(msgs), Now: now, Wake: now, Tenants: 1}, true, err
 }
 
-// setAside removes omitted messages from what was read and keeps them.
-func (c *Consumer) setAside(msgs []store.Message) []store.Message {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(msgs, func(m store.Message) bool {
-		if m.Omitted {
-			c.omitted.PushBack(m.Tenant, m)
-		}
-		return m.Omitted
-	})
-}
-
-// fetch reads new events or claims abandoned entries. Between two reads of all tenants, it reads only
+// readOrClaim reads new events or claims abandoned entries. Between two reads of all tenants, it reads only
 // those that had events lately.
-func (c *Consumer) fetch(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
+func (c *Consumer) readOrClaim(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
 	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
 	busy, period := len(skip) > 0 && block == 0, block // busy: the caller has work to do meanwhile
 	if busy {
@@ -262,37 +177,29 @@ func (c *Consumer) fetch(ctx context.Context, r stream.Reader, count int, block 
 	return f, errors.Join(err, wrong)
 }
 
-// Without returns the tenants that are not in skip.
-func Without(tenants, skip []string) []string {
-	if len(skip) == 0 {
-		return tenants
-	}
-	return slices.DeleteFunc(slices.Clone(tenants), func(tenant string) bool { return slices.Contains(skip, tenant) })
-}
-
 // read reads new events and acknowledges handled ones in the same round trip. Tenants with large
 // events are read after the others and in smaller numbers, so that they delay them little.
 func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	large, fewer := c.size.large(r.Tenants)
 	if len(large) == 0 {
-		return c.readAll(ctx, r, count, block)
+		return c.readOnce(ctx, r, count, block)
 	}
 	fewer = min(fewer, count)
 	if len(large) == len(r.Tenants) {
-		return c.readAll(ctx, r, fewer, block)
+		return c.readOnce(ctx, r, fewer, block)
 	}
 	others := r
 	others.Tenants = Without(r.Tenants, large)
-	f, err := c.readAll(ctx, others, count, 0)
+	f, err := c.readOnce(ctx, others, count, 0)
 	if err != nil {
 		return f, err
 	}
 	if f.Events == 0 {
-		return c.readAll(ctx, r, fewer, block)
+		return c.readOnce(ctx, r, fewer, block)
 	}
 	found := slices.Clone(r.ReadInfo.Found)
 	r.Tenants = large
-	more, err := c.readAll(ctx, r, fewer, 0)
+	more, err := c.readOnce(ctx, r, fewer, 0)
 	r.ReadInfo.Found = append(found, r.ReadInfo.Found...)
 	if err != nil {
 		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets the error again
@@ -301,8 +208,8 @@ func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 	return more, nil
 }
 
-// readAll reads up to count events of each tenant.
-func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
+// readOnce reads up to count events of each tenant.
+func (c *Consumer) readOnce(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	c.takeHandled(&r)
 	r.ReadInfo.Found = nil
 	msgs, now, err := c.streams.Read(ctx, r, count, block)
@@ -316,6 +223,40 @@ func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, bloc
 		f.Events += found.Events
 	}
 	return f, err
+}
+
+// takeHandled makes a reader acknowledge what is handled.
+func (c *Consumer) takeHandled(r *stream.Reader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.Handled, c.handled = c.handled, nil
+}
+
+// putBack puts back what a reader could not acknowledge.
+func (c *Consumer) putBack(r *stream.Reader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled = append(r.Handled, c.handled...)
+}
+
+// setAside removes omitted messages from what was read and keeps them.
+func (c *Consumer) setAside(msgs []store.Message) []store.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(msgs, func(m store.Message) bool {
+		if m.Omitted {
+			c.omitted.PushBack(m.Tenant, m)
+		}
+		return m.Omitted
+	})
+}
+
+// load loads omitted messages of one tenant.
+func (c *Consumer) load(ctx context.Context, r stream.Reader, omitted []store.Message) (Fetched, error) {
+	msgs, left, handled, now, err := c.streams.Load(ctx, r, omitted)
+	c.setAside(left)
+	r.ReadInfo.Unwanted = handled
+	return Fetched{Messages: msgs, Events: len(msgs), Now: now, Wake: now, Tenants: 1}, err
 }
 
 // claim adds abandoned entries to what was fetched. They are searched for from time to time even while
@@ -372,8 +313,39 @@ func (c *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 // claimEach is the delay that each tenant adds before the next search for abandoned entries.
 const claimEach = 5 * time.Millisecond
 
+// Without returns the tenants that are not in skip.
+func Without(tenants, skip []string) []string {
+	if len(skip) == 0 {
+		return tenants
+	}
+	return slices.DeleteFunc(slices.Clone(tenants), func(tenant string) bool { return slices.Contains(skip, tenant) })
+}
+
 // Claim makes the next Fetch search for abandoned entries.
 func (c *Consumer) Claim() { c.claimed = time.Time{} }
+
+// Commands takes operators' commands that are queued behind other messages of the tenants.
+func (c *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
+	msgs, err := c.streams.TakeCommands(ctx, c.reader(), tenants)
+	return msgs, c.reportUnread(err)
+}
+
+// OmittedTenants returns the tenants with large messages yet to be loaded.
+func (c *Consumer) OmittedTenants() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.omitted.Tenants())
+}
+
+// Large returns the tenants whose events were so large when last read that reading them delays
+// others.
+func (c *Consumer) Large() []string {
+	large, _ := c.size.large(c.opts.Tenants.Names())
+	return large
+}
+
+// ForgetLarge makes Large return no tenants until large events are read again.
+func (c *Consumer) ForgetLarge() { c.size.forget() }
 
 // reportUnread reports a failed read to the observer and returns the error.
 func (c *Consumer) reportUnread(err error) error {
@@ -410,6 +382,13 @@ func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
 	for _, m := range msgs {
 		c.Report(Activity{What: what, Message: m, Err: err})
 	}
+}
+
+// Ignore acknowledges a message that needs no handling, with the next Fetch.
+func (c *Consumer) Ignore(m store.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled = append(c.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
 }
 
 // Reject settles a message that could not be handled. The message is delivered again, or
@@ -471,4 +450,25 @@ func (c *Consumer) GiveUp(ctx context.Context, commit store.Commit, dead event.D
 
 func (c *Consumer) deadLettered(m store.Message, dead event.Dead) {
 	c.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
+}
+
+// Finish immediately acknowledges what the next Fetch would acknowledge. Call it after the last Fetch.
+func (c *Consumer) Finish(ctx context.Context) error {
+	r := c.reader()
+	c.takeHandled(&r)
+	err := c.streams.Acknowledge(ctx, r)
+	if err != nil {
+		c.putBack(&r)
+	}
+	return err
+}
+
+// Held returns the messages that are not loaded or not acknowledged yet. It may be called at any time.
+func (c *Consumer) Held() (held []store.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.handled { // the fields needed to renew or release it
+		held = append(held, store.Message{Tenant: e.Tenant, Group: c.opts.Group, Consumer: c.opts.Consumer, ID: e.ID})
+	}
+	return append(held, c.omitted.All()...)
 }

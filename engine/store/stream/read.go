@@ -118,7 +118,7 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	if err := reply.Err(); err != nil {
 		return nil, now, s.refused(ctx, r, err)
 	}
-	if _, err := q.delivered(now); err != nil {
+	if _, err := q.take(now); err != nil {
 		return nil, now, err
 	}
 	return q.out, now, nil
@@ -175,7 +175,6 @@ type reading struct {
 	reader Reader
 	pipe   redis.Pipeliner
 	buffer *wire.Buffer // of the reply
-	now    time.Time
 	out    []store.Message
 }
 
@@ -224,16 +223,36 @@ func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, b
 	return read
 }
 
-// delivered reads the reply to XREADGROUP, and returns how many entries it holds.
-func (r *reading) delivered(now time.Time) (entries int, err error) {
-	r.now = now
-	reply := r.buffer.Reply()
+// take reads the reply to XREADGROUP, and returns how many entries it holds.
+func (r *reading) take(now time.Time) (entries int, err error) {
+	reply, entry := r.buffer.Reply(), r.buffer.Entry()
 	asked := streamsOf{store: r.store, tenants: r.reader.Tenants}
 	for streams := reply.Streams(); streams > 0; streams-- {
 		name, n := reply.Stream()
-		tenant := asked.tenant(name)
-		from := reply.Position()
-		r.stream(&reply, tenant, n)
+		tenant, from := asked.tenant(name), reply.Position()
+		for left := n; left > 0; left-- {
+			if reply.Entry(entry); reply.Bad() {
+				return 0, wire.ErrReply
+			}
+			if !r.reader.wants(entry.Field("type")) {
+				r.reader.addUnwanted(Handled{tenant, entry.ID()}, left)
+				continue
+			}
+			if len(r.out) == cap(r.out) {
+				r.out = slices.Grow(r.out, (left+1)/2) // about half of them are wanted
+			}
+			r.out = append(r.out, store.Message{Tenant: tenant, Group: r.reader.Group, Consumer: r.reader.Consumer, Read: now})
+			m := &r.out[len(r.out)-1]
+			switch skipped := r.buffer.Skipped(entry); {
+			case skipped == 0:
+				r.store.ReadEntry(m, entry)
+			case skipped > wire.MaxValue:
+				r.store.ReadEntry(m, entry)
+				m.Err = wire.TooLarge(skipped)
+			default:
+				m.ID, m.Omitted = entry.ID(), true
+			}
+		}
 		r.reader.addFound(tenant, n, reply.Position()-from)
 		entries += n
 	}
@@ -241,34 +260,6 @@ func (r *reading) delivered(now time.Time) (entries int, err error) {
 		return 0, wire.ErrReply
 	}
 	return entries, nil
-}
-
-// stream reads the entries of one of the streams.
-func (r *reading) stream(reply *wire.Reply, tenant string, entries int) {
-	entry := r.buffer.Entry()
-	for left := entries; left > 0; left-- {
-		if reply.Entry(entry); reply.Bad() {
-			return
-		}
-		if !r.reader.wants(entry.Field("type")) {
-			r.reader.addUnwanted(Handled{tenant, entry.ID()}, left)
-			continue
-		}
-		if len(r.out) == cap(r.out) {
-			r.out = slices.Grow(r.out, (left+1)/2) // about half of them are wanted
-		}
-		r.out = append(r.out, store.Message{Tenant: tenant, Group: r.reader.Group, Consumer: r.reader.Consumer, Read: r.now})
-		m := &r.out[len(r.out)-1]
-		switch skipped := r.buffer.Skipped(entry); {
-		case skipped == 0:
-			r.store.ReadEntry(m, entry)
-		case skipped > wire.MaxValue:
-			r.store.ReadEntry(m, entry)
-			m.Err = wire.TooLarge(skipped)
-		default:
-			m.ID, m.Omitted = entry.ID(), true
-		}
-	}
 }
 
 // streamsOf maps the stream keys of a reply to tenants. Redis returns streams in the order of the
