@@ -74,7 +74,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 	}
 	const executions = 12
 	for i := range executions {
-		if err := e.Start(ctx, "default", fmt.Sprint("x-", i), defs["1.0.0"], json.RawMessage(`{"sum":0}`)); err != nil {
+		if err := e.Start(ctx, defs["1.0.0"], engine.StartRequest{Tenant: "default", ID: fmt.Sprint("x-", i), Input: json.RawMessage(`{"sum":0}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,7 +46,7 @@ func TestCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range each {
-				if err := e.Start(t.Context(), tenant, fmt.Sprintf("x-%d-%d", round, i), def, nil); err != nil {
+				if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: fmt.Sprintf("x-%d-%d", round, i)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -100,7 +100,7 @@ func TestClusterClocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		began[tenant] = time.Now()
-		if err := e.Start(t.Context(), tenant, "x", def, nil); err != nil {
+		if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestExecutionsOnOtherMasters(t *testing.T) {
 	defer services.Wait()
 	defer cancel()
 	for _, tenant := range tenants {
-		if err := e.Start(t.Context(), tenant, "x", def, nil); err != nil {
+		if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		endedOf(t, e, tenant, "x")
@@ -178,7 +178,7 @@ func TestExecutionsOnOtherMasters(t *testing.T) {
 		return slices.ContainsFunc(e.Health(), func(h engine.Health) bool { return h.Group == "timer" && h.Failures > 0 })
 	})
 	for _, tenant := range tenants {
-		if err := e.Start(t.Context(), tenant, "y", def, nil); err != nil {
+		if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: "y"}); err != nil {
 			t.Fatal(err)
 		}
 		endedOf(t, e, tenant, "y")

@@ -41,7 +41,7 @@ do:
 		if _, err := e.Definitions.Register(t.Context(), "a", def); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Start(t.Context(), "a", "x", def, nil); err != nil {
+		if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: "a", ID: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	wait:

@@ -13,7 +13,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,7 +25,6 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/executor/breaker"
@@ -392,16 +390,4 @@ func (e *Engine) Prepare(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Start begins an execution of a registered definition. A nil input is {}.
-func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definition, input json.RawMessage) error {
-	return e.StartExecution(ctx, def, StartRequest{Tenant: tenant, ID: id, Input: input})
-}
-
-// StartExecution is like the function StartExecution, for the workflow that def defines.
-func (e *Engine) StartExecution(ctx context.Context, def *dsl.Definition, r StartRequest) error {
-	doc := def.Document
-	r.Namespace, r.Name, r.Version = doc.Namespace, doc.Name, doc.Version
-	return StartExecution(ctx, e.Store, r)
 }

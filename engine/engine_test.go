@@ -75,7 +75,7 @@ func run(t *testing.T, e *engine.Engine) {
 func start(t *testing.T, e *engine.Engine, id, do, input string) *dsl.Definition {
 	t.Helper()
 	def := register(t, e, "case", do)
-	if err := e.Start(t.Context(), tenant, id, def, json.RawMessage(input)); err != nil {
+	if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: id, Input: json.RawMessage(input)}); err != nil {
 		t.Fatal(err)
 	}
 	return def

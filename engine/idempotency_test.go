@@ -65,7 +65,7 @@ do:
 			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
-			if err := e.Start(t.Context(), tenant, "order-7", def, json.RawMessage(`{"at":"`+at+`"}`)); err != nil {
+			if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: "order-7", Input: json.RawMessage(`{"at":"` + at + `"}`)}); err != nil {
 				t.Fatal(err)
 			}
 			ends(t, e, tenant, "order-7")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
@@ -38,6 +39,13 @@ func ScheduleStart(ctx context.Context, st *store.Store, r StartRequest, at time
 	}
 	moved, err = timers.New(st).SetInput(ctx, t, now)
 	return t, moved, err
+}
+
+// Start starts an execution of the workflow that def defines, see StartExecution.
+func (e *Engine) Start(ctx context.Context, def *dsl.Definition, r StartRequest) error {
+	doc := def.Document
+	r.Namespace, r.Name, r.Version = doc.Namespace, doc.Name, doc.Version
+	return StartExecution(ctx, e.Store, r)
 }
 
 // StartExecution starts an execution, which any process may run. A nil input means {}. The error

@@ -147,7 +147,7 @@ func begin(t *testing.T, e *engine.Engine, id, do string) {
 	if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Start(t.Context(), tenant, id, def, nil); err != nil {
+	if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: id}); err != nil {
 		t.Fatal(err)
 	}
 }

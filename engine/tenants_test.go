@@ -43,7 +43,7 @@ func TestManyTenants(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 1 + i%3 {
-				if err := e.Start(t.Context(), tenant, fmt.Sprint("x", n), def, nil); err != nil {
+				if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: fmt.Sprint("x", n)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -53,7 +53,7 @@ func TestManyTenants(t *testing.T) {
 				ends(t, e, tenant, fmt.Sprint("x", n))
 			}
 		}
-		if err := e.Start(t.Context(), "t149", "late", def, nil); err != nil {
+		if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: "t149", ID: "late"}); err != nil {
 			t.Fatal(err)
 		}
 		ends(t, e, "t149", "late")
@@ -170,13 +170,13 @@ func TestCrowd(t *testing.T) {
 		}
 		const crowd = 600
 		for i := range crowd {
-			if err := e.Start(t.Context(), "many", fmt.Sprint("x", i), def, nil); err != nil {
+			if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: "many", ID: fmt.Sprint("x", i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		run(t, e)
 		for i := range 5 {
-			if err := e.Start(t.Context(), "few", fmt.Sprint("x", i), def, nil); err != nil {
+			if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: "few", ID: fmt.Sprint("x", i)}); err != nil {
 				t.Fatal(err)
 			}
 			ends(t, e, "few", fmt.Sprint("x", i))
@@ -235,7 +235,7 @@ func TestCrowdOfCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range n {
-				if err := deciding.Start(t.Context(), tenant, fmt.Sprint("x", i), def, nil); err != nil {
+				if err := deciding.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: fmt.Sprint("x", i)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -347,7 +347,7 @@ do:
 			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
-			if err := e.Start(t.Context(), tenant, id, def, fmt.Appendf(nil, `{"tenant":%q}`, tenant)); err != nil {
+			if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: id, Input: fmt.Appendf(nil, `{"tenant":%q}`, tenant)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -174,7 +174,7 @@ func (o *operated) run(t *testing.T) store.Execution {
 		wg.Wait()
 	}()
 	wg.Go(func() { _ = o.engine.Run(ctx, slog.New(slog.DiscardHandler)) })
-	if err := o.engine.Start(ctx, o.tenant, "x", o.def, o.Input); err != nil {
+	if err := o.engine.Start(ctx, o.def, engine.StartRequest{Tenant: o.tenant, ID: "x", Input: o.Input}); err != nil {
 		t.Fatal(err)
 	}
 	stuck := int64(-1) // the version at which nothing was left to do

@@ -135,7 +135,7 @@ func (sim *simulation) launch(ctx context.Context) error {
 
 // begin starts an execution of the definition.
 func (sim *simulation) begin(ctx context.Context, id string) error {
-	return sim.engine.StartExecution(ctx, sim.cfg.Definition, engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce})
+	return sim.engine.Start(ctx, sim.cfg.Definition, engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce})
 }
 
 // beginAgain starts an execution a second time, like a client that did not receive the reply.

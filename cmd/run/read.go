@@ -20,17 +20,20 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// readDocuments reads and parses the document to run and the documents of --with.
-func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config, file string) error {
-	text, err := cli.ReadWorkflow(ctx, r.Sh, file)
+// readDocuments reads and parses the document to run, or the example, and the documents of --with.
+func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config) error {
+	if r.example != "" {
+		return r.readExample(ctx, cfg)
+	}
+	text, err := cli.ReadWorkflow(ctx, r.Sh, r.file)
 	if err != nil {
 		return err
 	}
-	if r.source, err = r.parse(cli.DisplayName(file), text); err != nil {
+	if r.source, err = r.parse(cli.DisplayName(r.file), text); err != nil {
 		return err
 	}
 	cfg.Definition = r.source.Def
-	r.useFilesBeside(file)
+	r.useFilesBeside(r.file)
 	return r.ReadWith(ctx, cfg)
 }
 
@@ -196,14 +199,6 @@ func (r *Runner) readStart(cfg *sim.Config) error {
 		cfg.Start = start.UTC()
 	}
 	return nil
-}
-
-// recorded runs the simulation and writes its recording to --record and to the report.
-func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	if r.reported == nil {
-		return recordTo(ctx, r.record, cfg)
-	}
-	return recordTo(ctx, r.record, cfg, r.reported)
 }
 
 // recordTo runs a simulation and writes its recording to a file, unless the name is empty, and to

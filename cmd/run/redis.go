@@ -138,7 +138,7 @@ func (r *Runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) e
 			return err
 		}
 	}
-	return e.StartExecution(ctx, cfg.Definition, engine.StartRequest{Tenant: cfg.Tenant, ID: cfg.ID, Input: cfg.Input, Nonce: cfg.Nonce})
+	return e.Start(ctx, cfg.Definition, engine.StartRequest{Tenant: cfg.Tenant, ID: cfg.ID, Input: cfg.Input, Nonce: cfg.Nonce})
 }
 
 // sendEvents publishes the events of a mocks file at their times.

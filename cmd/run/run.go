@@ -134,6 +134,7 @@ type Runner struct {
 	realTime, tui, paused, step              bool
 	breaks                                   []string
 
+	file     string // that holds the document; "" for an example
 	source   cli.Document
 	names    map[*dsl.Definition]string // the files of the documents
 	later    bool                       // tests provide the secrets, mocks and input later
@@ -199,32 +200,17 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 	return unwritten
 }
 
-// simulateOrRun runs the workflow in the simulator, or on a real Redis.
-func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	switch {
-	case r.redis != "":
-		return r.onRedis(ctx, cfg)
-	case r.tui:
-		return r.played(ctx, cfg)
-	case r.record == "" && r.reported == nil:
-		return sim.Run(ctx, cfg)
-	default:
-		return r.recorded(ctx, cfg)
-	}
-}
-
 // config reads the files that the flags name.
 func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: cli.Version().Version, MaxTasks: r.maxSteps,
 		Transport: httpcall.NewTransport(cli.LocalLimits()),
 	}
-	documents := func(ctx context.Context, cfg *sim.Config) error { return r.readDocuments(ctx, cfg, args[0]) }
-	if r.example != "" {
-		documents = r.readExample
+	if r.example == "" {
+		r.file = args[0]
 	}
 	for _, read := range []func(context.Context, *sim.Config) error{
-		r.checkNames, r.checkScreen, r.checkDebug, documents, r.ReadInput, r.ReadMocks, r.ReadSecrets, r.CheckSecrets, r.readTimes,
+		r.checkNames, r.checkScreen, r.checkDebug, r.readDocuments, r.ReadInput, r.ReadMocks, r.ReadSecrets, r.CheckSecrets, r.readTimes,
 		r.prepareMocks,
 	} {
 		if err := read(ctx, &cfg); err != nil {
@@ -236,6 +222,22 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil
+}
+
+// simulateOrRun runs the workflow in the simulator, or on a real Redis.
+func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	switch {
+	case r.redis != "":
+		return r.onRedis(ctx, cfg)
+	case r.tui:
+		return r.played(ctx, cfg)
+	case r.reported != nil:
+		return recordTo(ctx, r.record, cfg, r.reported)
+	case r.record != "":
+		return recordTo(ctx, r.record, cfg)
+	default:
+		return sim.Run(ctx, cfg)
+	}
 }
 
 // calls reports whether a workflow contains calls.

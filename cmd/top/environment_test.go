@@ -93,7 +93,7 @@ func (w *environment) start(id, name, do string) {
 	if _, err := w.engine.Definitions.Register(w.Context(), tenant, def); err != nil {
 		w.Fatal(err)
 	}
-	if err := w.engine.Start(w.Context(), tenant, id, def, json.RawMessage(`{"order":7}`)); err != nil {
+	if err := w.engine.Start(w.Context(), def, engine.StartRequest{Tenant: tenant, ID: id, Input: json.RawMessage(`{"order":7}`)}); err != nil {
 		w.Fatal(err)
 	}
 }

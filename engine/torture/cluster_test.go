@@ -180,7 +180,7 @@ func TestClusterFailover(t *testing.T) {
 					case <-time.After(2 * time.Millisecond):
 					}
 					id := fmt.Sprint("x", n)
-					if err := c.engine.Start(t.Context(), busy, id, c.defs[busy], nil); err == nil {
+					if err := c.engine.Start(t.Context(), c.defs[busy], engine.StartRequest{Tenant: busy, ID: id}); err == nil {
 						mu.Lock()
 						outage, last = max(outage, time.Since(last)), time.Now()
 						started = append(started, id)
@@ -249,7 +249,7 @@ func TestClusterRate(t *testing.T) {
 			all.Go(func() {
 				for i := range each {
 					for _, tenant := range part {
-						for c.engine.Start(t.Context(), tenant, fmt.Sprint("x", i), c.defs[tenant], nil) != nil {
+						for c.engine.Start(t.Context(), c.defs[tenant], engine.StartRequest{Tenant: tenant, ID: fmt.Sprint("x", i)}) != nil {
 							time.Sleep(5 * time.Millisecond) // a slot is moving; it may have been written
 							if _, err := c.engine.Store.Execution(t.Context(), tenant, fmt.Sprint("x", i)); err == nil {
 								break

@@ -167,7 +167,7 @@ func (w *environment) start(id string, def *dsl.Definition, input any) {
 	w.t.Helper()
 	text, err := json.Marshal(input)
 	w.must(err)
-	w.must(w.engine.Start(w.t.Context(), tenant, id, def, text))
+	w.must(w.engine.Start(w.t.Context(), def, engine.StartRequest{Tenant: tenant, ID: id, Input: text}))
 }
 
 // atRest describes the unfinished work: timers, and events that these groups have pending

@@ -27,6 +27,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -201,7 +202,7 @@ func (h *hostility) keepOpen(ctx context.Context, def *dsl.Definition) {
 			continue
 		}
 		for range h.attack.open - open {
-			_ = h.engine.Start(ctx, hostileTenant, fmt.Sprintf("x%d", h.started.Add(1)), def, []byte(h.attack.input))
+			_ = h.engine.Start(ctx, def, engine.StartRequest{Tenant: hostileTenant, ID: fmt.Sprintf("x%d", h.started.Add(1)), Input: []byte(h.attack.input)})
 		}
 	}
 }
@@ -225,7 +226,7 @@ func (h *hostility) latency(def *dsl.Definition, name string, span time.Duration
 	for began := time.Now(); time.Since(began) < span; {
 		id := name + strconv.Itoa(len(took))
 		at := time.Now()
-		h.must(h.engine.Start(h.t.Context(), otherTenant, id, def, nil))
+		h.must(h.engine.Start(h.t.Context(), def, engine.StartRequest{Tenant: otherTenant, ID: id}))
 		h.await(otherTenant, id, patience())
 		took = append(took, time.Since(at))
 		h.pause(5 * time.Millisecond)

@@ -158,7 +158,7 @@ func onRedis(t *testing.T) conformance.Run {
 		if _, err := e.Definitions.Register(ctx, opts.Tenants[0], def); err != nil {
 			return conformance.Outcome{}, err
 		}
-		if err := e.Start(ctx, opts.Tenants[0], "scenario", def, input); err != nil {
+		if err := e.Start(ctx, def, engine.StartRequest{Tenant: opts.Tenants[0], ID: "scenario", Input: input}); err != nil {
 			return conformance.Outcome{}, err
 		}
 		done := make(chan error, 1)

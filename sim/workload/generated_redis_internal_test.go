@@ -74,7 +74,7 @@ func TestGeneratedOnRedis(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := first.Start(t.Context(), tenants[n], "x", def, nil); err != nil {
+		if err := first.Start(t.Context(), def, engine.StartRequest{Tenant: tenants[n], ID: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,26 +42,21 @@ func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (sch
 	c.running = true
 	c.mu.Unlock()
 	if begin {
-		c.begin(context.WithoutCancel(ctx))
+		ctx := context.WithoutCancel(ctx)
+		c.run(ctx, c.take()) // has w: handing it to another goroutine would cost a single caller a quarter of its time
+		if batch := c.take(); len(batch) > 0 {
+			go func() {
+				for ; len(batch) > 0; batch = c.take() {
+					c.run(ctx, batch)
+				}
+			}()
+		}
 	}
 	select {
 	case <-w.done:
 		return w.outcome, w.err
 	case <-ctx.Done():
 		return schedule.Outcome{}, ctx.Err()
-	}
-}
-
-// begin schedules batches until no call is waiting. The caller runs the first one, which has its own
-// event: handing it to another goroutine would cost a single caller a quarter of its time.
-func (c *combiner) begin(ctx context.Context) {
-	c.do(ctx, c.take())
-	if batch := c.take(); len(batch) > 0 {
-		go func() {
-			for ; len(batch) > 0; batch = c.take() {
-				c.do(ctx, batch)
-			}
-		}()
 	}
 }
 
@@ -83,21 +78,19 @@ func (c *combiner) take() []*waiter {
 // errPanic is the error of all calls of a batch that panicked.
 var errPanic = errors.New("a batch panicked")
 
-// do schedules a batch.
-func (c *combiner) do(ctx context.Context, batch []*waiter) {
-	outcomes, err := c.try(ctx, batch)
-	for i, w := range batch {
-		if w.err = err; err == nil {
-			w.outcome = outcomes[i]
-		}
-		close(w.done)
-	}
-}
-
-func (c *combiner) try(ctx context.Context, batch []*waiter) (_ []schedule.Outcome, err error) {
+// run schedules a batch.
+func (c *combiner) run(ctx context.Context, batch []*waiter) {
+	var outcomes []schedule.Outcome
+	var err error
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+		for i, w := range batch {
+			if w.err = err; err == nil {
+				w.outcome = outcomes[i]
+			}
+			close(w.done)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -106,5 +99,5 @@ func (c *combiner) try(ctx context.Context, batch []*waiter) (_ []schedule.Outco
 	for i, w := range batch {
 		requests[i] = w.request
 	}
-	return c.api.Schedule(ctx, requests)
+	outcomes, err = c.api.Schedule(ctx, requests)
 }

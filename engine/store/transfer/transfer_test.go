@@ -105,7 +105,7 @@ func TestMove(t *testing.T) {
 		_, err := e.Definitions.Register(t.Context(), tenant, def)
 		must(t, err)
 		for i := range 5 {
-			must(t, e.Start(t.Context(), tenant, fmt.Sprint("x-", i), def, nil))
+			must(t, e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: fmt.Sprint("x-", i)}))
 			until(t, func() string { return status(t, from, tenant, fmt.Sprint("x-", i)) }, "waiting")
 		}
 		now, err := from.Now(t.Context())

@@ -217,7 +217,7 @@ func executeWith(t *testing.T, out *otlp.Exporter, registry *prometheus.Registry
 		order = def
 	}
 	log.InfoContext(t.Context(), "starting")
-	if err := e.StartExecution(t.Context(), order, engine.StartRequest{
+	if err := e.Start(t.Context(), order, engine.StartRequest{
 		Tenant: tenant, ID: "o-1", Input: json.RawMessage(`{"url":"` + shop.URL + `/charge"}`), Trace: map[string]string{"traceparent": starter},
 	}); err != nil {
 		t.Fatal(err)

@@ -1,158 +1,15 @@
 package operate
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/timers"
 )
-
-// inputFlags are the flags with which emit sends an event to one execution.
-type inputFlags struct {
-	due
-
-	execution, onReject string
-}
-
-func (f *inputFlags) add(c *cobra.Command, t *cli.Target) {
-	c.Flags().StringVar(&f.execution, "execution", "", "send it to the execution `ID` only, as an input")
-	f.due.add(c, "deliver the input", "replace the execution's input that has the key `KEY` (default: the event's id)")
-	c.Flags().StringVar(&f.onReject, "on-reject", "", "if no task listens for the input: `WHAT` is drop, park=DURATION or dead-letter (default drop)")
-	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t))
-}
-
-// check returns an error if the flags are invalid.
-func (f *inputFlags) check() error {
-	if f.execution == "" {
-		if f.after+f.at+f.key+f.onReject != "" {
-			return cli.Misusef("emit: --after, --at, --key and --on-reject require --execution: only an input, for one execution, can wait")
-		}
-		return nil
-	}
-	if err := store.CheckIDs("default", f.execution); err != nil {
-		return cli.Misusef("--execution: %w", err)
-	}
-	rejection, err := event.ParseRejection(f.onReject)
-	if err == nil && rejection.Park != "" {
-		_, err = dsl.ParseDuration(rejection.Park)
-	}
-	if err != nil {
-		return cli.Misusef("--on-reject: %w", err)
-	}
-	return f.due.check()
-}
-
-// due holds the flags that set when a timer of an execution fires, and its key.
-type due struct{ after, at, key string }
-
-func (d *due) add(c *cobra.Command, verb, key string) {
-	c.Flags().StringVar(&d.after, "after", "", verb+" after `DURATION`: 10m, 3d, PT10M")
-	c.Flags().StringVar(&d.at, "at", "", verb+" at `TIME` (RFC 3339)")
-	c.Flags().StringVar(&d.key, "key", "", key)
-}
-
-func (d *due) check() error {
-	if d.after != "" && d.at != "" {
-		return cli.Misusef("--after and --at exclude each other")
-	}
-	if d.key != "" {
-		if err := event.CheckInputKey(d.key); err != nil {
-			return cli.Misusef("--key %q: %w", d.key, err)
-		}
-	}
-	_, err := d.moment(time.Time{})
-	return err
-}
-
-// moment returns the time that the flags give, by default now.
-func (d *due) moment(now time.Time) (time.Time, error) {
-	switch {
-	case d.after != "":
-		return delayFlag("after", d.after, now)
-	case d.at != "":
-		return timeFlag("at", d.at)
-	default:
-		return now, nil
-	}
-}
-
-// timeFlag parses a flag that is a time.
-func timeFlag(flag, given string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339Nano, given)
-	if err != nil {
-		return at, cli.Misusef("--%s %q: want a time such as 2026-01-01T00:00:00Z", flag, given)
-	}
-	return at.UTC(), nil
-}
-
-// delayFlag parses a flag that is a duration from now.
-func delayFlag(flag, given string, now time.Time) (time.Time, error) {
-	d, err := dsl.ParseSpan(given)
-	if err != nil {
-		return now, cli.Misusef("--%s %q: %v", flag, given, err)
-	}
-	return d.From(now), nil
-}
-
-// setRow is an input that was set, in the JSON output.
-type setRow struct {
-	ID        string    `json:"id"`
-	Type      string    `json:"type"`
-	Source    string    `json:"source"`
-	Tenant    string    `json:"tenant"`
-	Execution string    `json:"execution"`
-	Key       string    `json:"key"`
-	Due       time.Time `json:"due"`
-	Timer     string    `json:"timer"`
-	Moved     bool      `json:"moved"` // an earlier input with this key was pending
-}
-
-// setInput sets the timer that delivers the event to one execution.
-func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) error {
-	at, err := e.input.moment(in.Time)
-	if err != nil {
-		return err
-	}
-	x, err := r.Store.Execution(ctx, r.Tenant, e.input.execution)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	t := event.Timer{
-		Tenant: r.Tenant, Workflow: x.Workflow, Execution: e.input.execution, FireAt: at, DurationMS: max(at.Sub(in.Time).Milliseconds(), 0),
-		Kind: event.InputTimer, Key: cmp.Or(e.input.key, in.ID), Input: event.EncodeInput(in), OnReject: e.input.onReject,
-	}
-	moved, err := timers.New(r.Store).SetInput(ctx, t, in.Time)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("%w; 'flunq ps' lists executions", err)
-	case err != nil:
-		return err
-	}
-	cli.HintUnserved(ctx, e.sh, r, "worker", "timer")
-	row := setRow{
-		ID: in.ID, Type: string(in.Type), Source: in.Source, Tenant: r.Tenant, Execution: t.Execution, Key: t.Key, Due: at.UTC(), Timer: timerName(t), Moved: moved,
-	}
-	what := "sent"
-	if moved {
-		what = "moved"
-	}
-	text := fmt.Sprintf("%s %s: %s for %s", what, t.Key, in.Type, t.Execution)
-	if left := at.Sub(in.Time); left > 0 {
-		text += " in " + history.Duration(left)
-	}
-	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
-}
 
 // outcomes returns what may become of an input.
 func outcomes() []string {

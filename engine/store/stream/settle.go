@@ -1,0 +1,99 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Retry postpones a message: after delay it is delivered again, as an event with the same id. It does
+// nothing and returns false if the consumer no longer owns the message.
+func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration) (mine bool, err error) {
+	now, err := s.store.NowOf(ctx, m.Tenant)
+	if err != nil {
+		return false, err
+	}
+	t := event.Timer{
+		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, TaskID: m.Event.Task,
+		FireAt: now.Add(delay), DurationMS: delay.Milliseconds(), Kind: event.DeliveryTimer, Key: m.ID,
+		Event: event.Encode(m.Postponed(now)),
+	}
+	keys := []string{s.keys.Stream(m.Tenant), s.keys.Timers(m.Tenant)}
+	args := append([]any{m.Group, m.ID, m.Consumer, timers.FormatScore(t.FireAt), event.TimerText(&t)}, timers.New(s.store).SetEvent(t)...)
+	n, err := retryScript.Run(ctx, s.rdb, keys, args...).Int()
+	return n == 1, store.Failed("postpone a message", err)
+}
+
+// Answer is a message and the event that answers it.
+type Answer struct {
+	Message *store.Message
+	Event   *event.Event
+}
+
+// The limits of one call of replyScript, which blocks Redis while it runs.
+const (
+	maxAnswers = 100
+	maxData    = 1 << 20
+)
+
+// Replies answers messages of one tenant that were delivered to one consumer, and reports which were
+// answered. Messages that the consumer no longer owns are not. After an error the caller may repeat
+// the call: no message is answered twice.
+func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) {
+	given := make([]bool, len(answers))
+	for from := 0; from < len(answers); {
+		n, data := 0, 0
+		for _, a := range answers[from:] {
+			if n == maxAnswers || n > 0 && data+len(a.Event.Data) > maxData {
+				break
+			}
+			n, data = n+1, data+len(a.Event.Data)
+		}
+		if err := s.replies(ctx, answers[from:from+n], given[from:]); err != nil {
+			return given, store.Failed("reply", err)
+		}
+		from += n
+	}
+	return given, nil
+}
+
+// replies answers with one script call and records which answers were given.
+func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) error {
+	m := answers[0].Message
+	var answered store.IDRange
+	for _, a := range answers {
+		answered.Add(a.Message.ID)
+	}
+	const own, each = 7, 10 // arguments
+	args := make([]any, 0, own+each*len(answers))
+	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(answers)), !s.rdb.Embedded)
+	for _, a := range answers {
+		args = s.store.AppendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
+	}
+	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
+	if err != nil {
+		return err
+	}
+	if len(out) != 1+len(answers) {
+		return wire.ErrReply
+	}
+	for i, was := range out[1:] {
+		_, given[i] = was.(string)
+	}
+	if wrong, _ := out[0].(string); wrong != "" {
+		return errors.New(wrong)
+	}
+	return nil
+}
+
+// AcknowledgeOwned acknowledges a message if the consumer still owns it: another consumer that has
+// claimed it may still have to handle it.
+func (s Streams) AcknowledgeOwned(ctx context.Context, m store.Message) error {
+	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+	return store.Failed("acknowledge", err)
+}
