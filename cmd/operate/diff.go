@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -264,47 +262,11 @@ func (t *diffTask) differences(other *diffTask) (out []string) {
 // mostDifferences is the maximum number of paths listed for a value.
 const mostDifferences = 20
 
-// dataDifferences returns the paths at which two values differ.
+// dataDifferences describes the places at which two values differ.
 func dataDifferences(path string, a, b any) (out []string) {
-	var compare func(path string, a, b any)
-	compare = func(path string, a, b any) {
-		switch left := a.(type) {
-		case map[string]any:
-			if right, ok := b.(map[string]any); ok {
-				both := maps.Clone(left)
-				maps.Copy(both, right)
-				for _, name := range slices.Sorted(maps.Keys(both)) {
-					l, inLeft := left[name]
-					r, inRight := right[name]
-					if at := path + "." + name; inLeft && inRight {
-						compare(at, l, r)
-					} else {
-						out = append(out, at+": "+shown(l, inLeft)+" -> "+shown(r, inRight))
-					}
-				}
-				return
-			}
-		case []any:
-			if right, ok := b.([]any); ok {
-				for i := range max(len(left), len(right)) {
-					at := path + "[" + strconv.Itoa(i) + "]"
-					switch {
-					case i >= len(left):
-						out = append(out, at+": "+shown(nil, false)+" -> "+shown(right[i], true))
-					case i >= len(right):
-						out = append(out, at+": "+shown(left[i], true)+" -> "+shown(nil, false))
-					default:
-						compare(at, left[i], right[i])
-					}
-				}
-				return
-			}
-		}
-		if string(canonical.Encode(a)) != string(canonical.Encode(b)) {
-			out = append(out, cmp.Or(path, ".")+": "+shown(a, true)+" -> "+shown(b, true))
-		}
+	for d := range canonical.Differences(a, b) {
+		out = append(out, cmp.Or(path+d.Path, ".")+": "+shown(d.A, d.InA)+" -> "+shown(d.B, d.InB))
 	}
-	compare(path, a, b)
 	if len(out) > mostDifferences {
 		out = append(out[:mostDifferences], history.Number(len(out)-mostDifferences)+" more")
 	}

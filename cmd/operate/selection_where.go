@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -234,9 +232,6 @@ func (m *memberSearch) examine(x store.Execution, object map[string]any) {
 	})
 }
 
-// unquoted matches the names of members that jq reads without quotes.
-var unquoted = regexp.MustCompile(`^[A-Za-z_]\w*$`)
-
 // look passes the names of all members below a value to seen, and records their paths.
 func (m *memberSearch) look(path string, v any, seen func(name string)) {
 	switch v := v.(type) {
@@ -247,10 +242,7 @@ func (m *memberSearch) look(path string, v any, seen func(name string)) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			seen(name)
-			below := path + "." + name
-			if !unquoted.MatchString(name) {
-				below = path + "." + strconv.Quote(name)
-			}
+			below := path + canonical.Member(name)
 			if m.paths[name] == "" && len(m.paths) < sampledMembers {
 				if m.paths == nil {
 					m.paths = map[string]string{}

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
@@ -276,7 +277,7 @@ func (rp *replay) reached(index int, e entry) bool {
 // checkInput compares the input of the header with that of the start event.
 func (rp *replay) checkInput(e entry) {
 	var started event.Started
-	if e.Type != event.ExecutionStarted || dataOf(rp.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
+	if e.Type != event.ExecutionStarted || canonical.DecodeOrText(rp.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
 		return
 	}
 	if where := (comparison{}).between(started.Input, rp.header.Input); where != nil {

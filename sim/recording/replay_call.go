@@ -36,7 +36,7 @@ func (x *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.S
 }
 
 // perform performs a call, and compares its requests and its result with the recording.
-func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *mismatch) {
+func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *canonical.Difference) {
 	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: a, Version: x.header.Flunq}}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
 	from := call.Origin{Tenant: x.state.Tenant, Execution: e.Execution, Nonce: x.state.Nonce, Run: event.ParseRun(e.Task)}
@@ -78,7 +78,7 @@ type answers struct {
 	calls []*CallLine
 
 	differs  *Difference // difference in a request
-	mismatch *mismatch
+	mismatch *canonical.Difference
 	lacking  string // the request that has no answer
 	broken   string // the error that came instead of an answer
 }

@@ -56,7 +56,7 @@ type Place struct {
 }
 
 // differs records the first difference, at the current event.
-func (rp *replay) differs(d *Difference, where *mismatch) {
+func (rp *replay) differs(d *Difference, where *canonical.Difference) {
 	if rp.diff != nil {
 		return
 	}
@@ -66,12 +66,12 @@ func (rp *replay) differs(d *Difference, where *mismatch) {
 		d.Line = e.line
 	}
 	if where != nil {
-		d.Path = where.path
-		if !where.missing[0] {
-			d.RecordedValue = canonical.Encode(where.recorded)
+		d.Path = where.Path
+		if where.InA {
+			d.RecordedValue = canonical.Encode(where.A)
 		}
-		if !where.missing[1] {
-			d.ReplayedValue = canonical.Encode(where.now)
+		if where.InB {
+			d.ReplayedValue = canonical.Encode(where.B)
 		}
 	}
 	if d.task == "" {
@@ -186,12 +186,12 @@ func (rp *replay) compareResult() {
 	rp.resultDiffers("the hash of the outcome is "+history.Cut(rp.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
 }
 
-func prefixed(path string, where *mismatch) *mismatch {
-	where.path = path + where.path
+func prefixed(path string, where *canonical.Difference) *canonical.Difference {
+	where.Path = path + where.Path
 	return where
 }
 
-func (rp *replay) resultDiffers(recorded, replayed string, where *mismatch) {
+func (rp *replay) resultDiffers(recorded, replayed string, where *canonical.Difference) {
 	rp.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, where)
 	rp.diff.Event, rp.diff.Line = 0, rp.lastLine()
 }
@@ -203,7 +203,7 @@ func (rp *replay) lastLine() int { return rp.entries[len(rp.entries)-1].line + 1
 func (rp *replay) recordedResult() *sim.Result {
 	r := &sim.Result{Status: decide.Status(rp.result.Status), Error: rp.result.Error, Effects: rp.result.Effects}
 	if len(rp.result.Output) > 0 {
-		r.Output = canonical.Encode(dataOf(rp.result.Output))
+		r.Output = canonical.Encode(canonical.DecodeOrText(rp.result.Output))
 	}
 	return r
 }

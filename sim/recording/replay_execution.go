@@ -322,7 +322,7 @@ func (x *executionReplay) check(e event.Event) {
 
 // checkArrival finds the event from outside that a history event records.
 func (x *executionReplay) checkArrival(e event.Event) {
-	envelope, _ := dataOf(e.Data).(map[string]any)
+	envelope, _ := canonical.DecodeOrText(e.Data).(map[string]any)
 	key := arrivalKey(canonical.Text(envelope["source"]), canonical.Text(envelope["id"]))
 	if x.emitted[key] {
 		return
@@ -395,7 +395,7 @@ func (x *executionReplay) checkChild(e event.Event) {
 }
 
 // compare compares a recorded result with the replayed one.
-func (x *executionReplay) compare(what string, e event.Event, now event.Completed) (*Difference, *mismatch) {
+func (x *executionReplay) compare(what string, e event.Event, now event.Completed) (*Difference, *canonical.Difference) {
 	data := event.Encode(now)
 	where := x.comparison("duration_ms", "call").between(e.Data, data)
 	if where == nil {
@@ -408,7 +408,7 @@ func (x *executionReplay) compare(what string, e event.Event, now event.Complete
 
 // tolerate tolerates a difference in the result of a task of a running execution, which keeps
 // its recorded result even though a new execution would have a different one.
-func (x *executionReplay) tolerate(d *Difference, where *mismatch) {
+func (x *executionReplay) tolerate(d *Difference, where *canonical.Difference) {
 	if !x.doc.changed() || x.finished() {
 		x.differs(d, where)
 		return

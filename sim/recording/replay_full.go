@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
@@ -62,7 +63,7 @@ func (rp *replay) mocks() *mock.Set {
 			Ext: a.Ext,
 		}
 		if len(a.Data) > 0 {
-			e.Data, e.HasData = dataOf(a.Data), true
+			e.Data, e.HasData = canonical.DecodeOrText(a.Data), true
 		}
 		m.Events = append(m.Events, e)
 	}
@@ -127,7 +128,7 @@ func (rp *replay) compareSimilar(was, now event.Event) {
 	}
 	where := (comparison{}).between(event.Encode(was.Type), event.Encode(now.Type))
 	if where == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
-		where = &mismatch{path: "time", recorded: was.Time.UTC().Format(time.RFC3339Nano), now: now.Time.UTC().Format(time.RFC3339Nano)}
+		where = &canonical.Difference{Path: "time", A: was.Time.UTC().Format(time.RFC3339Nano), B: now.Time.UTC().Format(time.RFC3339Nano), InA: true, InB: true}
 	}
 	if where == nil {
 		where = (comparison{ignore: ignore}).between(was.Data, now.Data)

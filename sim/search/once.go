@@ -108,15 +108,8 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 func requestsOf(t *sim.Trial, end sim.End) (any, error) {
 	out := []any{}
 	for _, c := range callsBelow(t, end.ID) {
-		body, err := canonical.Decode(c.Body)
-		if err != nil {
-			body = nil
-			if len(c.Body) > 0 {
-				body = string(c.Body)
-			}
-		}
 		out = append(out, map[string]any{
-			"method": c.Method, "url": c.URL, "body": body, "status": c.Status,
+			"method": c.Method, "url": c.URL, "body": canonical.DecodeOrText(c.Body), "status": c.Status,
 			"task": event.ParseRun(c.Task).Ref, "execution": c.Execution, "key": c.Key,
 		})
 	}

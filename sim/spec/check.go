@@ -179,7 +179,7 @@ func (chk *checker) output() {
 	if chk.Expect.output == nil || chk.outcome.status() != decide.Completed {
 		return
 	}
-	got := decoded(chk.outcome.Output)
+	got := canonical.DecodeOrText(chk.outcome.Output)
 	c := &comparison{vars: chk.variables(got)}
 	c.compare("", chk.Expect.output, got)
 	chk.mismatches("output", c.found, chk.outcome.blame())
@@ -190,7 +190,7 @@ func (chk *checker) problem() {
 	if want == nil || chk.outcome.Error == nil {
 		return
 	}
-	got := decoded(event.Encode(chk.outcome.Error))
+	got := canonical.DecodeOrText(event.Encode(chk.outcome.Error))
 	c := &comparison{vars: chk.variables(nil), problem: true}
 	if want.isMap() || want.program != nil {
 		c.compare("", want, got)
@@ -198,18 +198,6 @@ func (chk *checker) problem() {
 		c.compare(".type", want, chk.outcome.Error.Type)
 	}
 	chk.mismatches("error", c.found, chk.outcome.blame())
-}
-
-// decoded decodes JSON that the engine has written.
-func decoded(data []byte) any {
-	if len(data) == 0 {
-		return nil
-	}
-	v, err := canonical.Decode(data)
-	if err != nil {
-		return string(data)
-	}
-	return v
 }
 
 // maxMismatches is how many values of one expectation are shown.

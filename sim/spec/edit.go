@@ -5,6 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // edit is a change of a test file, or of a file that it names, to expect the actual result.
@@ -55,7 +56,7 @@ func (chk *checker) endingEdits() []edit {
 	wrong := "output"
 	switch got {
 	case decide.Completed:
-		wrong, key, value = "error", "output", decoded(chk.outcome.Output)
+		wrong, key, value = "error", "output", canonical.DecodeOrText(chk.outcome.Output)
 	case decide.Faulted:
 		key, value = "error", chk.shortError()
 	default:
@@ -124,7 +125,7 @@ func (v *Verdict) actualExpectations() map[string]any {
 	out := map[string]any{"status": string(o.status())}
 	switch {
 	case o.status() == decide.Completed:
-		out["output"] = decoded(o.Output)
+		out["output"] = canonical.DecodeOrText(o.Output)
 	case o.Error != nil:
 		out["error"] = (&checker{Case: v.Case, outcome: o}).shortError()
 	}

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,7 +149,7 @@ func (c *comparison) compareMap(path string, p *part, got any) {
 		return
 	}
 	for _, f := range p.fields {
-		inner := path + step(f.key.Value)
+		inner := path + canonical.Member(f.key.Value)
 		if value, has := object[f.key.Value]; has {
 			c.compare(inner, f.part, value)
 			continue
@@ -173,16 +172,6 @@ func (c *comparison) compareList(path string, p *part, got any) {
 	for i, item := range p.items {
 		c.compare(path+"["+strconv.Itoa(i)+"]", item, list[i])
 	}
-}
-
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// step returns the path step to a member.
-func step(name string) string {
-	if identifier.MatchString(name) {
-		return "." + name
-	}
-	return "[" + strconv.Quote(name) + "]"
 }
 
 // project returns the part of an actual value that the test file has expectations about.

@@ -2,6 +2,7 @@ package canonical_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"strings"
@@ -228,4 +229,37 @@ func FuzzFloat(f *testing.F) {
 			t.Errorf("%v: %v, -decoded +canonical:\n%s", n, err, diff)
 		}
 	})
+}
+
+// Differences are as deep as possible, and in order.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	decoded := func(text string) any {
+		v, err := canonical.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, test := range []struct{ a, b, want string }{
+		{`{"a": 1}`, `{"a": 1.0}`, ""},
+		{`1`, `"1"`, "=1/1 "},
+		{`{"a": [1, {"b c": 2}], "d": 3}`, `{"a": [1, {"b c": 4}, 5], "e": 3}`, `.a[1]."b c"=2/4 .a[2]=-/5 .d=3/- .e=-/3 `},
+		{`{"a": {}}`, `{"a": []}`, ".a={}/[] "},
+	} {
+		var got strings.Builder
+		for d := range canonical.Differences(decoded(test.a), decoded(test.b)) {
+			a, b := "-", "-"
+			if d.InA {
+				a = canonical.Text(d.A)
+			}
+			if d.InB {
+				b = canonical.Text(d.B)
+			}
+			fmt.Fprintf(&got, "%s=%s/%s ", d.Path, a, b)
+		}
+		if got.String() != test.want {
+			t.Errorf("%s and %s: %q, want %q", test.a, test.b, got.String(), test.want)
+		}
+	}
 }

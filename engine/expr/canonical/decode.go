@@ -48,6 +48,18 @@ var errLarge = fmt.Errorf("it would take more than %d MiB in memory (limit json-
 // or a document that is too deep or too large, is an error.
 func Decode(data []byte) (any, error) { return decode(data, maxKept) }
 
+// DecodeOrText returns the value of JSON, nil for no data, and data that is not JSON as a string.
+func DecodeOrText(data []byte) any {
+	if len(data) == 0 {
+		return nil
+	}
+	v, err := Decode(data)
+	if err != nil {
+		return string(data)
+	}
+	return v
+}
+
 // DecodeForeign is like Decode for external data, which may take at most MaxMemory.
 func DecodeForeign(data []byte) (any, error) { return decode(data, MaxMemory) }
 
