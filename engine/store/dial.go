@@ -110,7 +110,7 @@ func client(address string) (wire.Redis, error) {
 		if err != nil {
 			return nil, err
 		}
-		return redis.NewFailoverClient(opts), nil
+		return wire.NewFailover(opts), nil
 	}
 	opts, err := clientOptions(address)
 	if err != nil {

@@ -153,6 +153,32 @@ func TestDialUnknownMaster(t *testing.T) {
 	}
 }
 
+// A sentinel that hangs does not keep a client from its master, whichever of its addresses is used.
+func TestDialHangingSentinel(t *testing.T) {
+	t.Parallel()
+	hangs, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and never answers
+	must(t, err)
+	defer hangs.Close()
+	sentinel, err := server.NewServer("127.0.0.1:0")
+	must(t, err)
+	defer sentinel.Close()
+	master, port, _ := net.SplitHostPort(redistest.Addr(t))
+	must(t, sentinel.Register("SENTINEL", func(c *server.Peer, _ string, args []string) {
+		if args[0] == "sentinels" {
+			host, port, _ := net.SplitHostPort(hangs.Addr().String())
+			c.WriteLen(1)
+			c.WriteStrings([]string{"ip", host, "port", port})
+		} else {
+			c.WriteStrings([]string{master, port})
+		}
+	}))
+	_, hanging, _ := net.SplitHostPort(hangs.Addr().String())
+	rdb, err := store.Dial(t.Context(), "redis-sentinel://localhost:"+hanging+","+sentinel.Addr().String()+"/main")
+	must(t, err)
+	must(t, rdb.Ping(t.Context()).Err())
+	must(t, rdb.Close())
+}
+
 // The address of a Sentinel is no address of a Redis.
 func TestDialSentinel(t *testing.T) {
 	t.Parallel()
