@@ -17,9 +17,9 @@ import (
 // start --wait, history --follow and ps --watch go on after Redis was away.
 func TestCommandsOutlastRedis(t *testing.T) {
 	t.Parallel()
-	real := redistest.Addr(t)
-	serve(t, "redis://"+real)
-	link := connectBy(t, real)
+	address := redistest.Addr(t)
+	serve(t, "redis://"+address)
+	link := connectBy(t, address)
 	file := written(t, "w.yaml", `document: {dsl: '1.0.3', namespace: d, name: w, version: '1.0.0'}
 do:
   - paid: {listen: {to: {one: {with: {type: paid}}}}}
@@ -29,7 +29,7 @@ do:
 	started := begin(ctx, link.url(), "start", file, "--id", "order-7", "--wait")
 	started.await(t, "execution order-7")
 	waits := eventually(t, func() bool {
-		shown, _, _ := flunq(t, nil, "show", "order-7", "--redis-url", "redis://"+real, "-o", "json")
+		shown, _, _ := flunq(t, nil, "show", "order-7", "--redis-url", "redis://"+address, "-o", "json")
 		return strings.Contains(shown, `"waiting"`)
 	})
 	if !waits {
@@ -46,7 +46,7 @@ do:
 		c.await(t, "trying again for a minute: redis: ")
 	}
 	link.mend()
-	if _, stderr, code := flunq(t, nil, "emit", "--type", "paid", "--redis-url", "redis://"+real); code != 0 {
+	if _, stderr, code := flunq(t, nil, "emit", "--type", "paid", "--redis-url", "redis://"+address); code != 0 {
 		t.Fatal(stderr)
 	}
 	watched.await(t, `"completed"`)
@@ -67,8 +67,8 @@ do:
 // A start or an event whose reply was lost says how to repeat it without doing it twice.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
-	real := redistest.Addr(t)
-	link := connectBy(t, real)
+	address := redistest.Addr(t)
+	link := connectBy(t, address)
 	file := written(t, "w.yaml", `document: {dsl: '1.0.3', namespace: d, name: w, version: '1.0.0'}
 do:
   - wait: {wait: {hours: 1}}
