@@ -31,10 +31,11 @@ func (pb *Playback) Detail(ctx context.Context, table tui.Table, id string) (tui
 }
 
 func (pb *Playback) timer(id string) (d tui.Detail, err error) {
-	s := pb.intervals[id]
-	if s == nil || s.timer == nil || s.from >= pb.playhead.n {
+	i := slices.IndexFunc(pb.intervals, func(s *interval) bool { return s.id == id && s.timer != nil })
+	if i < 0 || pb.intervals[i].from >= pb.playhead.n {
 		return d, fmt.Errorf("timer %s is not set at this moment", id)
 	}
+	s := pb.intervals[i]
 	t := s.timer
 	d.Facts = describe.Facts(
 		[2]string{"timer", id},

@@ -16,9 +16,7 @@ type frame struct {
 	at      time.Time // when it is played, not before the previous frame
 	track   *track
 	version int
-	opened  *interval   // what it begins, if anything
-	closed  []*interval // what it ends
-	tally   tally       // the counts after it
+	tally   tally // the counts after it
 }
 
 // tally contains counts after a frame.
@@ -114,8 +112,7 @@ func (pb *Playback) begin(fr *frame, at int, run *history.TaskRun, timer *histor
 	case fr.Type != event.TaskRequested:
 		return
 	}
-	fr.opened = s
-	pb.intervals[s.id] = s
+	pb.intervals = append(pb.intervals, s)
 	fr.close(s.key(), at) // the new interval replaces it
 	fr.track.open[s.key()] = s
 }
@@ -154,7 +151,6 @@ func (fr *frame) close(key any, at int) {
 	}
 	delete(fr.track.open, key)
 	s.until = at
-	fr.closed = append(fr.closed, s)
 	if s.timer != nil {
 		fr.tally.timers--
 	}

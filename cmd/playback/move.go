@@ -25,7 +25,6 @@ func (pb *Playback) lock() (now time.Time) {
 	pb.mu.Lock()
 	now = pb.opts.Now()
 	pb.play(now)
-	pb.open.set(pb.frames, pb.playhead.n)
 	return now
 }
 
@@ -64,7 +63,6 @@ func (pb *Playback) move(m tui.Move, now time.Time) error {
 	default:
 		return fmt.Errorf("%s: not possible in a playback", m.Verb)
 	}
-	pb.open.set(pb.frames, p.n)
 	return nil
 }
 
@@ -104,7 +102,6 @@ func (pb *Playback) put(at time.Time, n int) {
 	p := &pb.playhead
 	p.at, p.n = at, n
 	p.idle, p.pause, p.together, p.skipped, p.samples, p.before = 0, 0, 0, 0, nil, ""
-	pb.open.set(pb.frames, n)
 }
 
 // stop moves to frame n and pauses. If there are fewer frames, it returns none as the error.

@@ -27,7 +27,7 @@ func (pb *Playback) Overview(context.Context) (tui.Overview, error) {
 	o.Running, o.Of.Running = pb.running()
 	o.Of.Due, o.Of.Failed = o.Counts.Timers, o.Counts.Faulted+o.Counts.Dead
 	o.Events, o.Fires = pb.rates(now)
-	for _, t := range pb.open.pending()[:min(len(pb.open.timers), fewDue)] {
+	for _, t := range pb.open().timers[:min(len(pb.open().timers), fewDue)] {
 		o.Due = append(o.Due, pb.timerRow(t))
 	}
 	o.Notes = p.skipNote(now)
@@ -39,7 +39,7 @@ func (pb *Playback) Overview(context.Context) (tui.Overview, error) {
 
 func (pb *Playback) counts() tui.Counts {
 	t := pb.tally(pb.playhead.n)
-	overdue, _ := slices.BinarySearchFunc(pb.open.pending(), pb.playhead.at, byMoment)
+	overdue, _ := slices.BinarySearchFunc(pb.open().timers, pb.playhead.at, byMoment)
 	return tui.Counts{
 		Open: int64(t.executions[openKind]), Completed: int64(t.executions[completedKind]),
 		Faulted: int64(t.executions[faultedKind]), Cancelled: int64(t.executions[cancelledKind]),
@@ -50,7 +50,7 @@ func (pb *Playback) counts() tui.Counts {
 // running returns the first tasks that work or listen, and the number of all. Waits are
 // listed by their timers.
 func (pb *Playback) running() (rows []tui.Row, all int64) {
-	for _, t := range pb.open.running() {
+	for _, t := range pb.open().tasks {
 		if composite(t.run.Kind) || t.run.Kind == string(dsl.Wait) {
 			continue
 		}

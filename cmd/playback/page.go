@@ -48,7 +48,7 @@ func (pb *Playback) executions(q tui.Query) (tui.Page, error) {
 // timers returns timers, the next one first.
 func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 	var page tui.Page
-	all := pb.open.pending()
+	all := pb.open().timers
 	from := 0
 	switch {
 	case q.After == "" && q.Back:

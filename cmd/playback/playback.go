@@ -39,12 +39,12 @@ type Playback struct {
 	frames    []frame
 	tracks    []*track // executions in the order of their start
 	byID      map[string]*track
-	intervals map[string]*interval // by the id of the event that began them
-	fired     []int                // frames in which a timer fired
-	failed    []int                // frames in which an execution failed
-	dead      []int                // frames with dead letters
-	marks     []time.Time          // see timerMarks
-	marked    int                  // number of fired frames in marks
+	intervals []*interval // in the order in which they began
+	fired     []int       // frames in which a timer fired
+	failed    []int       // frames in which an execution failed
+	dead      []int       // frames with dead letters
+	marks     []time.Time // see timerMarks
+	marked    int         // number of fired frames in marks
 	docs      map[*dsl.Definition]*document
 	notes     []string
 
@@ -53,7 +53,7 @@ type Playback struct {
 	differs  difference
 	breaks   map[string]bool // the references of tasks with a breakpoint
 	playhead playhead
-	open     openIntervals
+	opened   *openIntervals // see open
 }
 
 // document is a definition prepared for decisions and for the screen.
@@ -68,12 +68,11 @@ func New(opts Options) *Playback {
 		opts.Pace = 0
 	}
 	pb := &Playback{
-		opts: opts, byID: map[string]*track{}, intervals: map[string]*interval{}, docs: map[*dsl.Definition]*document{},
+		opts: opts, byID: map[string]*track{}, docs: map[*dsl.Definition]*document{},
 		added: opts.Now(), breaks: map[string]bool{},
 	}
 	speed := cmp.Or(opts.Pace, 1)
 	pb.playhead = playhead{at: opts.Start, speed: speed, real: pb.added}
-	pb.open = openIntervals{timers: map[*interval]bool{}, tasks: map[*interval]bool{}}
 	return pb
 }
 
