@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/bridge"
 	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/nats"
@@ -59,53 +58,41 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 	if found {
 		d.sumUp(check, history.Count(behind, "entry")+" behind")
 	}
-	switch d.settings.StreamType {
-	case cli.InKafka:
-		d.checkExchange(ctx)
-	case cli.InNATS:
-		d.checkNATS(ctx)
+	checkBroker := map[string]func(context.Context, *exchange){cli.InKafka: d.checkKafkaBridge, cli.InNATS: d.checkNATS}[d.settings.StreamType]
+	opts, err := d.settings.BridgeOptions(d.remote.Tenant)
+	if checkBroker == nil || err != nil {
+		return // the error is reported with the settings
 	}
-}
-
-// topics returns the topics that the tenants' events go to, and those that are read.
-func (d *doctor) topics(opts *bridge.Options) (publish, listen []string) {
-	for _, tenant := range d.tenants {
-		topics := opts.Topics(tenant)
-		publish, listen = append(publish, topics[0]), append(listen, topics[1:]...)
-	}
-	return publish, listen
-}
-
-// taken returns a function that returns the position up to which a partition was taken in.
-func (d *doctor) taken(ctx context.Context) (after func(partition string) (cloudevents.Position, bool), err error) {
-	taken := map[string]stream.Position{}
+	x := exchange{taken: map[string]stream.Position{}}
 	for _, tenant := range d.tenants {
 		positions, err := stream.New(d.remote.Store).Positions(ctx, tenant)
 		if err != nil {
-			return nil, err
+			return // reported with the tenant
 		}
-		maps.Copy(taken, positions)
+		maps.Copy(x.taken, positions)
+		topics := opts.Topics(tenant)
+		x.publish, x.listen = append(x.publish, topics[0]), append(x.listen, topics[1:]...)
 	}
-	return func(partition string) (cloudevents.Position, bool) {
-		p, known := taken[partition]
-		return cloudevents.Position(p), known
-	}, nil
+	checkBroker(ctx, &x)
+}
+
+// exchange is what the tenants exchange with a broker.
+type exchange struct {
+	publish, listen []string                   // topics
+	taken           map[string]stream.Position // of what was taken in last, by partition
+}
+
+// after returns the position up to which a partition was taken in.
+func (x *exchange) after(partition string) (cloudevents.Position, bool) {
+	p, known := x.taken[partition]
+	return cloudevents.Position(p), known
 }
 
 // checkNATS checks the stream, and how many of its messages the tenants' bridges have not taken in.
-func (d *doctor) checkNATS(ctx context.Context) {
+func (d *doctor) checkNATS(ctx context.Context, x *exchange) {
 	const check = "nats"
-	opts, err := d.settings.BridgeOptions(d.remote.Tenant)
-	if err != nil {
-		return // reported with the settings
-	}
-	publish, listen := d.topics(&opts)
-	after, err := d.taken(ctx)
-	if err != nil {
-		return // reported with the tenant
-	}
 	server := d.settings.Bridge.Server
-	state, err := nats.Inspect(ctx, server, publish, listen, after)
+	state, err := nats.Inspect(ctx, server, x.publish, x.listen, x.after)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
 		return
@@ -123,19 +110,10 @@ func (d *doctor) checkNATS(ctx context.Context) {
 	}
 }
 
-// checkExchange checks the brokers and the topics of the tenants.
-func (d *doctor) checkExchange(ctx context.Context) {
+// checkKafkaBridge checks the brokers and the topics of the tenants.
+func (d *doctor) checkKafkaBridge(ctx context.Context, x *exchange) {
 	const check = "kafka"
-	opts, err := d.settings.BridgeOptions(d.remote.Tenant)
-	if err != nil {
-		return // reported with the settings
-	}
-	publish, listen := d.topics(&opts)
-	after, err := d.taken(ctx)
-	if err != nil {
-		return // reported with the tenant
-	}
-	state, err := d.settings.KafkaBridge().Inspect(ctx, slices.Concat(publish, listen), listen, after)
+	state, err := d.settings.KafkaBridge().Inspect(ctx, slices.Concat(x.publish, x.listen), x.listen, x.after)
 	if err != nil {
 		d.report(check, isBad, err.Error(), "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL, and whether the brokers run")
 		return
