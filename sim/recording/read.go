@@ -59,7 +59,7 @@ type arrivedEntry struct {
 func Read(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
 	p := &parser{
 		Recording: &Recording{Name: name, calls: map[string][]*CallLine{}, known: map[string]int{}},
-		seal:      newUnsealer(secrets), skipped: map[string]int{}, first: map[string]int{}, order: sim.NewTrace(),
+		seal:      newUnsealer(secrets), order: sim.NewTrace(),
 	}
 	if len(bytes.TrimSpace(src)) == 0 {
 		return nil, fmt.Errorf("%s: empty, want a recording", name)
@@ -89,10 +89,10 @@ type parser struct {
 	*Recording
 
 	seal    *unsealer
-	at      int // current line number
-	skipped map[string]int
-	first   map[string]int // the first line of each kind that was skipped
-	kinds   []string       // the skipped kinds in their order
+	at      int    // current line number
+	skipped int    // lines of unknown kinds
+	unknown string // the first of them
+	fault   int    // the first line with a fault
 	order   *sim.Trace
 }
 
@@ -247,7 +247,7 @@ func (p *parser) takeCall(text []byte) error {
 // takeFault counts a fault; its effects are in the history.
 func (p *parser) takeFault() {
 	if p.faults++; p.faults == 1 {
-		p.first["fault"] = p.at
+		p.fault = p.at
 	}
 }
 
@@ -268,9 +268,8 @@ func (p *parser) skip(kind string, text []byte) error {
 			return nil
 		}
 	}
-	if p.skipped[kind]++; p.skipped[kind] == 1 {
-		p.kinds = append(p.kinds, kind)
-		p.first[kind] = p.at
+	if p.skipped++; p.skipped == 1 {
+		p.unknown = fmt.Sprintf("kind %q (line %d)", kind, p.at)
 	}
 	return nil
 }
@@ -289,16 +288,15 @@ func (p *parser) finish(secrets map[string]any, version string) {
 	p.Recording.order = p.order.Sum()
 	switch {
 	case p.faults == 1:
-		p.note("1 fault was injected when this was recorded (line %d)", p.first["fault"])
+		p.note("1 fault was injected when this was recorded (line %d)", p.fault)
 	case p.faults > 1:
-		p.note("%s were injected when this was recorded (the first in line %d)", history.Count(p.faults, "fault"), p.first["fault"])
+		p.note("%s were injected when this was recorded (the first in line %d)", history.Count(p.faults, "fault"), p.fault)
 	}
-	for _, kind := range p.kinds {
-		text := fmt.Sprintf("%s of kind %q", history.Count(p.skipped[kind], "line"), kind)
-		if p.skipped[kind] == 1 {
-			text = fmt.Sprintf("a line of kind %q", kind)
-		}
-		p.note("%s skipped (line %d)", text, p.first[kind])
+	switch {
+	case p.skipped == 1:
+		p.note("skipped a line of %s", p.unknown)
+	case p.skipped > 1:
+		p.note("skipped %s of unknown kinds, the first of %s", history.Count(p.skipped, "line"), p.unknown)
 	}
 	if newerVersion(p.header.Flunq, version) {
 		p.note("recorded by flunq %s, which is newer than this one (%s)", p.header.Flunq, version)

@@ -453,7 +453,7 @@ func TestReplayNotes(t *testing.T) {
 	src = strings.Replace(src, `"flunq":""`, `"flunq":"2.0.0"`, 1)
 	src = strings.Replace(src, "\n", "\n{\"fault\":{\"kind\":\"drop\"}}\n{\"record\":\"fault\"}\n{\"record\":\"weather\"}\n", 1)
 	v := replayed(t, []byte(src), recording.ReplayOptions{})
-	want := []string{"2 faults were injected when this was recorded (the first in line 2)", `a line of kind "weather" skipped (line 4)`, "recorded by flunq 2.0.0, which is newer than this one (1.0.0)"}
+	want := []string{"2 faults were injected when this was recorded (the first in line 2)", `skipped a line of kind "weather" (line 4)`, "recorded by flunq 2.0.0, which is newer than this one (1.0.0)"}
 	if !v.Agrees || !slices.Equal(v.Notes, want) {
 		t.Errorf("%+v", v)
 	}
