@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Difference is a value that differs from the expected one.
@@ -312,7 +313,7 @@ func onlyRunsOthers(t *dsl.Task) bool {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
 		return true
 	default:
-		return strings.HasPrefix(t.Ref, "/use/functions/") && strings.Count(t.Ref, "/") == len([]string{"use", "functions", "name"})
+		return strings.HasPrefix(t.Ref, "/use/functions/") && strings.Count(t.Ref, "/") == 3 // not a task inside a function
 	}
 }
 
@@ -362,7 +363,7 @@ func (chk *checker) requestDifference(i, n int) Difference {
 	}
 	d := Difference{
 		Expect: "requests", Path: fmt.Sprintf("[%d]", i), At: chk.at(q.node), Why: q.match.String(),
-		Lines: append([]Line{{'-', strings.Join(want, ", ")}, {'+', times(n)}}, also(chk.outcome.Requests)...),
+		Lines: append([]Line{{'-', strings.Join(want, ", ")}, {'+', times(n)}}, sentContext(chk.outcome.Requests)...),
 	}
 	if q.timesAt != nil {
 		d.edits = []edit{chk.replace(q.timesAt, n)}
@@ -384,4 +385,55 @@ func (chk *checker) events() {
 		ref = tasks[len(tasks)-1]
 	}
 	chk.mismatches("events", c.found, ref)
+}
+
+// tally counts equal requests, in the order in which they were first sent.
+func tally(sent []mock.Exchange) (names []string, counts map[string]int, first map[string]mock.Exchange) {
+	counts, first = map[string]int{}, map[string]mock.Exchange{}
+	for _, x := range sent {
+		name := x.Method + " " + x.URL
+		if counts[name]++; counts[name] == 1 {
+			names, first[name] = append(names, name), x
+		}
+	}
+	return names, counts, first
+}
+
+// maxSent is the maximum number of requests that are shown.
+const maxSent = 10
+
+// sentLines lists the requests that were sent, with '+'.
+func sentLines(sent []mock.Exchange) []Line {
+	names, counts, _ := tally(sent)
+	var out []Line
+	for i, name := range names {
+		if i == maxSent {
+			return append(out, Line{'+', fmt.Sprintf("and %d more", len(names)-i)})
+		}
+		out = append(out, Line{'+', name + ", " + times(counts[name])})
+	}
+	return out
+}
+
+// sentContext lists the requests that were sent, as context for a difference.
+func sentContext(sent []mock.Exchange) []Line {
+	lines := sentLines(sent)
+	for i := range lines {
+		lines[i] = Line{' ', "sent: " + lines[i].Text}
+	}
+	if len(lines) == 0 {
+		return []Line{{' ', "no request was sent"}}
+	}
+	return lines
+}
+
+// summary returns the requests as a test file expects them.
+func summary(sent []mock.Exchange) []any {
+	names, counts, first := tally(sent)
+	out := []any{}
+	for _, name := range names {
+		x := first[name]
+		out = append(out, map[string]any{"method": x.Method, "url": x.URL, "times": counts[name]})
+	}
+	return out
 }
