@@ -55,7 +55,7 @@ func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, erro
 		return Look{}, err
 	}
 	pipe := ts.rdb.Pipeline()
-	l := ts.look(ctx, pipe, tenant, limit)
+	l := ts.look(ctx, pipe, tenant, limit, Look{})
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Look{}, store.Failed("look for due timers", err)
 	}
@@ -68,7 +68,7 @@ func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (al
 	pipe := ts.rdb.Pipeline()
 	looks, clock := make([]pendingLook, len(tenants)), ts.rdb.TimeOf(ctx, pipe, ts.store.ClockKey())
 	for i, tenant := range tenants {
-		looks[i] = ts.look(ctx, pipe, tenant, limit)
+		looks[i] = ts.look(ctx, pipe, tenant, limit, Look{})
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	all = make([]Look, len(tenants))
@@ -91,29 +91,18 @@ type pendingLook struct {
 	clock   *redis.TimeCmd
 }
 
-// look queues the commands that read the timers that have been due longest.
-func (ts Timers) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int) pendingLook {
-	timers := ts.store.TenantKeys(tenant).Timers
-	entries := pipe.ZRangeWithScores(ctx, timers, 0, int64(limit))
-	return pendingLook{first: limit, entries: entries, clock: ts.rdb.TimeOf(ctx, pipe, timers)} // each tenant's master has its own clock
-}
-
-// lookAround also reads the timers that have become due most recently. Otherwise these would wait for
-// all others when many are due at the same time.
-func (ts Timers) lookAround(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, now time.Time) pendingLook {
-	latest := pipe.ZRevRangeByScoreWithScores(ctx, ts.store.TenantKeys(tenant).Timers,
-		&redis.ZRangeBy{Min: "-inf", Max: FormatScore(now), Count: int64(limit / 2)})
-	l := ts.look(ctx, pipe, tenant, limit-limit/2)
-	l.latest = latest
-	return l
-}
-
-// lookAfter calls look, or lookAround if the last look found more due timers than the limit.
-func (ts Timers) lookAfter(ctx context.Context, pipe redis.Pipeliner, tenant string, seen Look, limit int) pendingLook {
+// look queues the commands that read due timers: those that have been due longest and, if the last look,
+// seen, found more than it asked for, half of them those that have become due most recently. Otherwise
+// these would wait for all others when many are due at the same time.
+func (ts Timers) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, seen Look) pendingLook {
+	timers, l := ts.store.TenantKeys(tenant).Timers, pendingLook{first: limit}
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
-		return ts.lookAround(ctx, pipe, tenant, limit, seen.Now)
+		l.first = limit - limit/2
+		l.latest = pipe.ZRevRangeByScoreWithScores(ctx, timers, &redis.ZRangeBy{Min: "-inf", Max: FormatScore(seen.Now), Count: int64(limit / 2)})
 	}
-	return ts.look(ctx, pipe, tenant, limit)
+	l.entries = pipe.ZRangeWithScores(ctx, timers, 0, int64(l.first))
+	l.clock = ts.rdb.TimeOf(ctx, pipe, timers) // each tenant's master has its own clock
+	return l
 }
 
 // read reads the replies.
@@ -266,7 +255,7 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 	for known := false; ; known = true {
 		pipe := ts.rdb.Pipeline()
 		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
-		l := ts.lookAfter(ctx, pipe, tenant, seen, limit)
+		l := ts.look(ctx, pipe, tenant, limit, seen)
 		_, err := pipe.Exec(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, ts.rdb).Err()

@@ -34,8 +34,17 @@ type Applied struct {
 // in its Applied. After an error of Apply the outcome is unknown. The returned time is Redis' own.
 func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
-	for _, tenant := range tenantsOf(requests) {
-		for part := range slices.Chunk(indexesOf(requests, tenant), maxRequests) {
+	var tenants []string
+	places := map[string][]int{} // indexes of the requests of each tenant
+	for i := range requests {
+		tenant := requests[i].Tenant
+		if places[tenant] == nil {
+			tenants = append(tenants, tenant)
+		}
+		places[tenant] = append(places[tenant], i)
+	}
+	for _, tenant := range tenants {
+		for part := range slices.Chunk(places[tenant], maxRequests) {
 			if now, err = ts.apply(ctx, tenant, part, requests, out); err != nil {
 				return nil, now, store.Failed("set timers", err)
 			}
@@ -46,28 +55,6 @@ func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied,
 
 // maxRequests is the number of requests that one script call applies: Lua limits the arguments.
 const maxRequests = 1000
-
-// indexesOf returns the indexes of a tenant's requests.
-func indexesOf(requests []Request, tenant string) []int {
-	places := make([]int, 0, len(requests))
-	for i := range requests {
-		if requests[i].Tenant == tenant {
-			places = append(places, i)
-		}
-	}
-	return places
-}
-
-// tenantsOf returns the tenants of requests, in order of appearance.
-func tenantsOf(requests []Request) (all []string) {
-	for i := range requests {
-		tenant := requests[i].Tenant
-		if len(all) == 0 || all[len(all)-1] != tenant && !slices.Contains(all, tenant) {
-			all = append(all, tenant)
-		}
-	}
-	return all
-}
 
 // apply applies the requests at some indexes, all of one tenant.
 func (ts Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
@@ -91,20 +78,6 @@ func (ts Timers) apply(ctx context.Context, tenant string, places []int, request
 	if err != nil {
 		return now, err
 	}
-	return applied(reply, places, out)
-}
-
-// member returns the member of a timer in the sorted set. Only an input may contain secrets.
-func (ts Timers) member(t *event.Timer) string {
-	text := event.TimerText(t)
-	if t.Input != nil {
-		text = ts.store.SealText(text)
-	}
-	return text
-}
-
-// applied decodes the reply of setTimersScript for the requests at some indexes.
-func applied(reply []string, places []int, out []Applied) (now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {
 		return now, wire.ErrReply
 	}
@@ -119,4 +92,13 @@ func applied(reply []string, places []int, out []Applied) (now time.Time, err er
 		}
 	}
 	return time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC(), nil
+}
+
+// member returns the member of a timer in the sorted set. Only an input may contain secrets.
+func (ts Timers) member(t *event.Timer) string {
+	text := event.TimerText(t)
+	if t.Input != nil {
+		text = ts.store.SealText(text)
+	}
+	return text
 }
