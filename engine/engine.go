@@ -8,6 +8,19 @@
 //
 // Each service is a step function. In production, Run loops over them; the simulator
 // calls them itself, in an order derived from a seed.
+//
+// A message on its way from XREADGROUP to its acknowledgement:
+//
+//	worker.Service.Step       takes a batch from the Inbox that the workers of the process share
+//	worker.Inbox.take         lets one worker read for all of them
+//	delivery.Consumer.Fetch   chooses the tenants to read, and claims what other consumers have abandoned
+//	stream.Streams.Read       sends XREADGROUP
+//	worker.Service.plan       finds the state of the message's execution, or rebuilds it from the history
+//	worker.Service.commitsOf  applies the event and computes what is ready: decide.State.Apply and Advance
+//	worker.Service.flush      writes the commits of the batch
+//	store.Store.CommitAll     calls commit.lua, which writes them and acknowledges the messages
+//
+// The documentation of packages executor and timer continues with a task and a timer.
 package engine
 
 import (

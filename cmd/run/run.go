@@ -1,5 +1,10 @@
 // Package run contains the commands run and sim, which run a document once or under
 // thousands of seeds.
+//
+// Runner.run reads and parses the document (readDocuments) and passes it to sim.Run. That assembles an
+// engine on a Redis in memory, registers the document, starts an execution (engine.StartExecution) and
+// gives the engine's services turns until the execution has ended. With --redis-url, onRedis does the
+// same on a real Redis, where Engine.Run loops over the services.
 package run
 
 import (

@@ -1,5 +1,10 @@
 // Package executor is the service that performs workflow tasks that call other systems, and reports
 // their results.
+//
+// Service.Step takes a request from the Inbox, which reads like that of the workers. Service.perform
+// finds the task in its definition and calls the other system (Caller.Call). The outbox sends the
+// results of several executors together: reply.lua publishes a TaskCompleted for each and acknowledges
+// its request.
 package executor
 
 import (

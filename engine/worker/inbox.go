@@ -275,8 +275,8 @@ func (in *Inbox) inProgress(tenant string) bool {
 	return slices.ContainsFunc(in.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
 }
 
-// split takes what may begin now from the messages of one tenant. The batch reuses their memory to
-// avoid copying.
+// split takes what may begin now from the messages of one tenant; a poison candidate begins in isolation.
+// The batch reuses their memory to avoid copying.
 func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
 	most := in.contention.BatchSize(in.opts.Batch)
@@ -287,7 +287,8 @@ func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
-		if key := addressOf(m); in.busy[key] || blocked[key] || !in.fits(batch, *m) {
+		key := addressOf(m)
+		if in.busy[key] || blocked[key] || len(batch) == 0 && !in.isolation.Enter(*m) || len(batch) > 0 && delivery.PoisonCandidate(*m) {
 			if blocked == nil {
 				blocked = map[address]bool{}
 			}
@@ -298,15 +299,6 @@ func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 		}
 	}
 	return slices.Clip(batch), rest
-}
-
-// fits reports whether a message may be handled in a batch of its tenant. A poison candidate is handled
-// in isolation.
-func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
-	if len(batch) == 0 {
-		return in.isolation.Enter(m)
-	}
-	return !delivery.PoisonCandidate(m)
 }
 
 // address identifies an execution.
