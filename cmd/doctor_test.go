@@ -219,7 +219,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	}
 	says(0, "services", "unknown no registered process runs the worker, but c read with worker-service ")
 	says(0, "pending", "ok 0 events read and not acknowledged, none for longer than 5m00s")
-	says(0, "lag", "ok 0 events unread")
+	says(0, "lag", "ok 0 events unread by ")
 }
 
 // A replica is reported with the address of its master.

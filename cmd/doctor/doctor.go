@@ -87,11 +87,12 @@ Processes register in Redis and send a heartbeat every 10 seconds. A process tha
 stopped deregisters immediately; one that is killed counts as dead 30 seconds after its last
 heartbeat.
 
-Each line is ok, warn, bad, or unknown if Redis does not report it. The exit code is 4 if
+Each line is ok, warn, bad, or unknown if it cannot be checked. The exit code is 4 if
 something is bad, and 6 if Redis cannot be reached.
 
-Healthy tenants share one line. If many tenants have the same problem, the first ones are
-shown and the others counted; --all and -o json show each.`,
+Healthy tenants share one line, and so do the checks that a master of a cluster prevents
+because it does not answer. If many tenants have the same problem, the first ones are shown
+and the others counted; --all and -o json show each.`,
 		Example: `  flunq doctor -A
   flunq doctor -o json | jq '.findings[] | select(.state == "bad")'`,
 		GroupID:           cli.GroupOperate,

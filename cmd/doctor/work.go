@@ -106,8 +106,9 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 
 // lag reports groups that fall behind.
 func (d *doctor) lag(streams []inspect.Stream) {
-	unread := int64(0)
+	unread, groups := int64(0), 0
 	for _, s := range streams {
+		groups += len(s.Groups)
 		for _, g := range s.Groups {
 			unread += g.Lag
 			service := d.service(g.Name)
@@ -126,7 +127,7 @@ func (d *doctor) lag(streams []inspect.Stream) {
 			d.add(f)
 		}
 	}
-	d.sumUpStreams("lag", history.Count(int(unread), "event")+" unread")
+	d.sumUpStreams("lag", history.Count(int(unread), "event")+" unread by "+history.Count(groups, "consumer group"))
 }
 
 // timers reports overdue timers, which 'flunq timers ls --overdue' lists.

@@ -109,10 +109,10 @@ func condensed(all []finding) (out []finding) {
 
 // few condenses findings of one check and verdict.
 func few(alike []finding) []finding {
-	switch {
-	case len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "":
+	if len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "" {
 		return []finding{merged(alike)}
-	case len(alike) <= maxAlike+1:
+	}
+	if alike = sameText(alike); len(alike) <= maxAlike+1 {
 		return alike
 	}
 	rest := finding{Check: alike[0].Check, State: alike[0].State}
@@ -120,6 +120,25 @@ func few(alike []finding) []finding {
 	rest.Text = fmt.Sprintf("%s more like these, in %s: %s", history.Number(len(alike)-maxAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
 	rest.Remedy = "flunq doctor -A --all shows each"
 	return append(slices.Clone(alike[:maxAlike]), rest)
+}
+
+// sameText merges the findings of tenants that differ in nothing else.
+func sameText(alike []finding) (out []finding) {
+	tenants := map[[2]string][]string{}
+	for _, f := range alike {
+		of := [2]string{f.Text, f.Remedy}
+		if f.Tenant == "" || len(f.Examples) > 0 || tenants[of] == nil {
+			out = append(out, f)
+		}
+		tenants[of] = append(tenants[of], f.Tenant)
+	}
+	for i := range out {
+		f := &out[i]
+		if names := tenants[[2]string{f.Text, f.Remedy}]; len(names) > 1 && f.Tenant != "" && len(f.Examples) == 0 {
+			f.Tenant, f.Text = "", fmt.Sprintf("%s (%s): %s", history.Count(len(names), "tenant"), cli.ShortList(names), f.Text)
+		}
+	}
+	return out
 }
 
 // merged merges the findings of several healthy tenants.
