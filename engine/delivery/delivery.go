@@ -1,4 +1,4 @@
-// Package delivery handles messages for all services: it reads and holds them, retries
+// Package delivery handles messages for all services: it reads them, renews their leases, retries
 // failed ones, and isolates those that crash their process.
 package delivery
 

@@ -68,8 +68,28 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 	if err := a.repeated(ctx, requests, refused, out); err != nil {
 		return nil, err
 	}
-	if err := a.place(ctx, requests, events, at, now, out); err != nil {
-		return nil, err
+	if len(events) > 0 {
+		placed, err := a.ledger.Place(ctx, events)
+		if err != nil {
+			return nil, err
+		}
+		for n, p := range placed {
+			i := at[n]
+			out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
+			switch {
+			case p.Created:
+				a.notify(out[i])
+			case requests[i].repeats(events[n].Content, &p.Event):
+			case requests[i].Replace:
+				change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
+				if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
+					return nil, err
+				}
+				a.notify(out[i])
+			default:
+				out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
+			}
+		}
 	}
 	if a.opts.Answered != nil {
 		for _, o := range out {
@@ -77,35 +97,6 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 		}
 	}
 	return out, nil
-}
-
-// place stores the events of valid requests and sets their outcomes.
-func (a *API) place(ctx context.Context, requests []Request, events []schedule.Event, at []int, now time.Time, out []schedule.Outcome) error {
-	if len(events) == 0 {
-		return nil
-	}
-	placed, err := a.ledger.Place(ctx, events)
-	if err != nil {
-		return err
-	}
-	for n, p := range placed {
-		i := at[n]
-		out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
-		switch {
-		case p.Created:
-			a.notify(out[i])
-		case requests[i].repeats(events[n].Content, &p.Event):
-		case requests[i].Replace:
-			change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
-			if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
-				return err
-			}
-			a.notify(out[i])
-		default:
-			out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
-		}
-	}
-	return nil
 }
 
 // repeated corrects the outcomes of requests that are rejected now but succeeded before, for example
