@@ -255,7 +255,7 @@ func TestMasterOfSchedulerDown(t *testing.T) {
 	}
 }
 
-// Doctor asks a master that does not answer once, and not again in each check.
+// Doctor asks a master that does not respond once, and not again in each check.
 func TestDoctorOfFrozenMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")

@@ -27,7 +27,7 @@ func patterns() []pattern {
 		{"retry", "webhook", "repeat a call until it succeeds, or give up"},
 		{"polling", "poll", "ask for a result less and less often"},
 		{"loop", "import", "handle each item of a list, even if others fail"},
-		{"parallel", "fan-out", "call three services in parallel and join the answers"},
+		{"parallel", "fan-out", "call three services in parallel and join the responses"},
 		{"events", "checkout", "wait for two events in any order, or time out"},
 		{"approval", "approval", "wait days for a person, then ask someone else"},
 		{"saga", "order-saga", "undo the earlier steps when a later one fails"},

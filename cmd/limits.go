@@ -75,7 +75,7 @@ Of one Redis with a maxmemory:
 Of one process, which keeps running:
   EXECUTOR_CONCURRENCY  16         concurrent tasks of one tenant
   LIMIT_CALLS           128        concurrent tasks of all tenants. With several
-                                   tenants, one begins no further task while it
+                                   tenants, one starts no new task while it
                                    has more than a quarter of the free places
   LIMIT_MEMORY          192 MiB    of responses over 64 KiB that are being
                                    read, and as much again once decoded; a

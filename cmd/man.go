@@ -214,7 +214,7 @@ func (p *manPage) seeAlso(c *cobra.Command) {
 	fmt.Fprintln(p, strings.Join(lines, ",\n"))
 }
 
-// roff escapes text for man(7), so that a hyphen can be copied to a shell, a leading dot is not
+// roff escapes text for man(7) so that a hyphen can be copied to a shell, a leading dot is not
 // a request, and characters outside ASCII are written by number.
 func roff(text string) string {
 	var out strings.Builder

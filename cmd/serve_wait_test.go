@@ -50,7 +50,7 @@ func TestServeWaitsForRedis(t *testing.T) {
 	}
 }
 
-// serving runs 'flunq serve' until ctx ends. It returns the address of its health checks, the further
+// serving runs 'flunq serve' until ctx ends. It returns the address of its health checks, the other
 // lines of its log and its exit code.
 func serving(ctx context.Context, t *testing.T, args ...string) (address string, lines *bufio.Scanner, code chan int) {
 	t.Helper()

@@ -92,7 +92,7 @@ type Options struct {
 	// Executors.
 
 	// ExtraExecutors is the number of additional executors, 0 to 2048. One tenant's tasks
-	// occupy at most Executors at a time, so that other tenants always find free ones. If it is
+	// occupy at most Executors at a time so that other tenants always find free ones. If it is
 	// 0, as in simulation, one tenant may occupy all.
 	ExtraExecutors int
 	Transport      http.RoundTripper // performs calls

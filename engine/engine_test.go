@@ -37,7 +37,7 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb wire.Redis)) {
 	})
 }
 
-// lease is short, so that the messages of a dead process are soon claimed, but long enough
+// lease is short so that the messages of a dead process are soon claimed, but long enough
 // that a slow process rarely loses its own.
 const lease = time.Second
 
@@ -277,7 +277,7 @@ func TestUnknownChild(t *testing.T) {
 	})
 }
 
-// A process that stops releases its messages, so that no other process has to wait for its
+// A process that stops releases its messages so that no other process has to wait for its
 // leases.
 func TestStop(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ type Status string
 const (
 	Healthy   Status = "healthy"
 	Degraded  Status = "degraded"  // steps fail or take too long
-	Unhealthy Status = "unhealthy" // they have done so for half a minute
+	Unhealthy Status = "unhealthy" // steps have failed or hung for half a minute
 )
 
 const (
@@ -100,8 +100,8 @@ func (e *Engine) Health() []Health {
 	return out
 }
 
-// StepLog logs the failed steps of one service. While some steps fail, it repeats itself from time to
-// time; once none has failed for as long, it logs that the service works again.
+// StepLog logs the failed steps of one service, at most one every 10 seconds. Once no step has failed
+// for that long, it logs that the service works again.
 type StepLog struct {
 	Log *slog.Logger
 
@@ -109,7 +109,7 @@ type StepLog struct {
 	lastFailure, lastLog time.Time
 }
 
-// Add logs the outcome of a step if that is due.
+// Add records the outcome of a step, and logs it if a log entry is due.
 func (l *StepLog) Add(ctx context.Context, now time.Time, err error) {
 	switch {
 	case err != nil:

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store/processes"
 )
 
-// heartbeat registers the process in Redis while Run is active, so that the commands doctor,
+// heartbeat registers the process in Redis while Run is active so that the commands doctor,
 // top and start can find it.
 type heartbeat struct {
 	store    *store.Store

@@ -22,7 +22,7 @@ const (
 
 // Run runs all services until ctx ends. It logs a failed step and repeats it. When ctx
 // ends, steps in progress get a few seconds to finish, and messages that were read but not
-// begun are released, so that other processes need not wait for the lease to expire. While Run
+// begun are released so that other processes need not wait for the lease to expire. While Run
 // is active, the process is registered in Redis if Options.Command is set.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.awaitRedis(ctx, log); err != nil {
@@ -88,7 +88,7 @@ func (e *Engine) Close() {
 }
 
 // Release releases the messages that were read but not handled, and wakes the timer
-// services of other processes, so that others can take over immediately. Call it after the
+// services of other processes so that others can take over immediately. Call it after the
 // services have stopped.
 func (e *Engine) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)

@@ -23,10 +23,10 @@ func (s Starts) Add(events []event.Event) error {
 	return nil
 }
 
-// Busiest describes which tasks of a definition were started most often, which is what loops in an
-// execution that does not end. It returns "" if no task started twice.
+// Busiest names the tasks of a definition that started most often: the likely loop of an execution
+// that does not end. It returns "" if no task started twice.
 func (s Starts) Busiest(def *dsl.Definition) string {
-	const most = 3 // names
+	const limit = 3 // names
 	highest := 0
 	for _, n := range s {
 		highest = max(highest, n)
@@ -38,7 +38,7 @@ func (s Starts) Busiest(def *dsl.Definition) string {
 	lowest := highest // of the named ones
 	for ref, t := range def.Tasks() {
 		// The last iteration may not have reached all of its tasks.
-		if s[ref] >= highest-1 && len(names) < most && !slices.Contains(names, t.Name) {
+		if s[ref] >= highest-1 && len(names) < limit && !slices.Contains(names, t.Name) {
 			names, lowest = append(names, t.Name), min(lowest, s[ref])
 		}
 	}

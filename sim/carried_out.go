@@ -17,7 +17,7 @@ import (
 )
 
 // Call is a call that was carried out: the called service answered that it did what it
-// was asked, whether or not the workflow received the answer. A repeated call with the
+// was asked, whether or not the workflow received the response. A repeated call with the
 // same idempotency key counts once.
 type Call struct {
 	CallID
@@ -33,7 +33,7 @@ func (c *Call) Safe() bool {
 	return c.Method == http.MethodGet || c.Method == http.MethodHead || c.Method == http.MethodOptions || c.Method == http.MethodTrace
 }
 
-// Idempotent reports whether repeating the call has no further effect, by the semantics
+// Idempotent reports whether repeating the call has no additional effect, by the semantics
 // of its HTTP method.
 func (c *Call) Idempotent() bool {
 	return c.Safe() || c.Method == http.MethodPut || c.Method == http.MethodDelete

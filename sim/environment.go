@@ -42,7 +42,7 @@ func (env *environment) transport() http.RoundTripper {
 		next = env.cfg.Answers(env.sleep)
 	}
 	if env.cfg.Plan != nil {
-		next = &faultyCalls{env: env, next: next, answers: map[string]answer{}}
+		next = &faultyCalls{env: env, next: next, results: map[string]callResult{}}
 	} else {
 		next = &effectRecorder{env: env, next: next}
 	}
@@ -54,11 +54,11 @@ func (env *environment) transport() http.RoundTripper {
 
 // faultyCalls stands between the executors and the services they call. It counts the calls
 // that reach a service, answers a repeated call like the first one and no earlier, as services
-// with idempotency keys do, and drops answers as planned.
+// with idempotency keys do, and drops responses as planned.
 type faultyCalls struct {
 	env     *environment
 	next    http.RoundTripper
-	answers map[string]answer
+	results map[string]callResult
 }
 
 // CallID identifies a call by its execution, its task run, its method and its URL: a second call
@@ -94,16 +94,16 @@ func (env *environment) recordReached(id CallID, key string) {
 	env.reached = append(env.reached, Reached{id, key, env.clock.now, env.callCounts[id], env.events, len(env.injected)})
 }
 
-// answer is the result of a call.
-type answer struct {
+// callResult is the result of a call.
+type callResult struct {
 	response *http.Response
 	body     []byte
 	err      error
 	ready    time.Time // when the service has it, if the process of its first caller crashed before; zero otherwise
 }
 
-// errNoAnswer is the error that a caller sees when an answer is lost.
-var errNoAnswer = errors.New("connection reset by peer")
+// errNoResponse is the error that a caller sees when a response is lost.
+var errNoResponse = errors.New("connection reset by peer")
 
 // RoundTrip implements http.RoundTripper.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -135,7 +135,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errCrashed
 	}
 	if lost {
-		return nil, errNoAnswer
+		return nil, errNoResponse
 	}
 	if known.err != nil {
 		return nil, known.err
@@ -145,15 +145,15 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &copied, nil
 }
 
-// ask returns the answer to a call, which it performs unless the answer is known. It returns
+// ask returns the response to a call, which it performs unless the response is known. It returns
 // an error if the caller is gone.
-func (f *faultyCalls) ask(req *http.Request, key string, id CallID) (answer, error) {
+func (f *faultyCalls) ask(req *http.Request, key string, id CallID) (callResult, error) {
 	if f.env.cfg.Slow {
 		if err := f.env.waitLatency(req.Context(), slowness); err != nil {
-			return answer{}, err
+			return callResult{}, err
 		}
 	}
-	if known, ok := f.answers[key]; ok {
+	if known, ok := f.results[key]; ok {
 		return known, f.env.waitLatency(req.Context(), known.ready.Sub(f.env.clock.now))
 	}
 	s := f.env.current
@@ -161,7 +161,7 @@ func (f *faultyCalls) ask(req *http.Request, key string, id CallID) (answer, err
 	if s != nil {
 		got.ready, s.answerAt = s.answerAt, time.Time{}
 	}
-	if err := req.Context().Err(); err != nil { // the caller gave up, so there is no answer to remember
+	if err := req.Context().Err(); err != nil { // the caller gave up, so there is no response to remember
 		return got, err
 	}
 	if errors.Is(got.err, ErrStopped) || errors.Is(got.err, errCrashed) {
@@ -170,12 +170,12 @@ func (f *faultyCalls) ask(req *http.Request, key string, id CallID) (answer, err
 	return f.first(key, id, got), nil
 }
 
-// first returns the first answer to a call that several attempts made concurrently.
-func (f *faultyCalls) first(key string, id CallID, got answer) answer {
-	if known, ok := f.answers[key]; ok {
+// first returns the first response to a call that several attempts made concurrently.
+func (f *faultyCalls) first(key string, id CallID, got callResult) callResult {
+	if known, ok := f.results[key]; ok {
 		return known
 	}
-	f.answers[key] = got
+	f.results[key] = got
 	f.env.answered = append(f.env.answered, Answered{id, f.env.clock.now})
 	return got
 }
@@ -189,16 +189,16 @@ func (f *faultyCalls) unsent(req *http.Request) error {
 }
 
 // read reads a response with its whole body.
-func read(response *http.Response, err error) answer {
+func read(response *http.Response, err error) callResult {
 	if err != nil {
-		return answer{err: err}
+		return callResult{err: err}
 	}
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close() // the whole body was read, or its error says more
-	return answer{response: response, body: body, err: err}
+	return callResult{response: response, body: body, err: err}
 }
 
-// mocked gives each root execution its own mocks with their own counters, so its answers do
+// mocked gives each root execution its own mocks with their own counters, so its responses do
 // not depend on other executions.
 type mocked struct {
 	env    *environment
@@ -243,7 +243,7 @@ func (env *environment) exchanged(x mock.Exchange) {
 }
 
 // waitLatency lets a mock's latency pass. With a Plan it succeeds even if the caller's process
-// has crashed: the call was made, and a repeated call gets the same answer.
+// has crashed: the call was made, and a repeated call gets the same response.
 func (env *environment) waitLatency(ctx context.Context, d time.Duration) error {
 	s, ready := env.current, env.clock.now.Add(d)
 	err := env.sleep(ctx, d)

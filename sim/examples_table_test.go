@@ -319,7 +319,7 @@ func referenceExamples() map[string][]example {
 		"dsl-reference/dsl-reference-05-http-example.yaml":    rex(),
 		"dsl-reference/dsl-reference-06-openapi-example.yaml": pets,
 		"dsl-reference/dsl-reference-12-fork-example.yaml":    alarm(),
-		// A ticket goes through all tasks below the one it enters at; an empty answer has no
+		// A ticket goes through all tasks below the one it enters at; an empty response has no
 		// ticket.
 		"dsl-reference/dsl-reference-14-raise-example.yaml": {
 			{input: `{"ticket": {"id": 1, "priority": "none"}}`, fault: "https://fake.com/errors/tickets/undefined-priority", at: "/raiseUndefinedPriorityError"},

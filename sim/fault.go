@@ -31,7 +31,7 @@ const (
 	StopRequested FaultKind = "stop"         // the process shuts down gracefully, and another one starts later
 	Outage        FaultKind = "outage"       // Redis is unreachable for a while
 	Clock         FaultKind = "clock"        // the clock of Redis jumps ahead
-	CallLost      FaultKind = "http"         // the call is carried out, and its answer is lost
+	CallLost      FaultKind = "http"         // the call is carried out, and its response is lost
 )
 
 // Faults returns all kinds of faults of workflows.
@@ -160,9 +160,9 @@ func (in *injector) draw(s *service, count uint64, can func(FaultKind) bool) []F
 	return out
 }
 
-// mostDeliveries is the number of deliveries of one message after which random faults hit
+// maxDeliveries is the number of deliveries of one message after which random faults hit
 // no process. The engine rightly dead-letters a message that has crashed many processes.
-const mostDeliveries = 4
+const maxDeliveries = 4
 
 // mayInject reports whether a random fault may be injected into a service now. Faults must not
 // exceed what the engine promises to survive.
@@ -171,7 +171,7 @@ func (in *injector) mayInject(s *service, kind FaultKind) bool {
 	case StopRequested:
 		return !s.process.stopping && (len(in.processes) == 1 || in.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
-		return !slices.ContainsFunc(in.streams, func(stream string) bool { return in.memory.Delivered(stream) >= mostDeliveries })
+		return !slices.ContainsFunc(in.streams, func(stream string) bool { return in.memory.Delivered(stream) >= maxDeliveries })
 	default:
 		return true
 	}

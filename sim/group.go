@@ -155,7 +155,7 @@ func (sched *scheduler) endsEarly() bool {
 // harmless reports whether nothing can go wrong in a simulation of cfg.
 func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.Harmless() }
 
-// allDone reports whether all work that concerns a service is done, so that it need not
+// allDone reports whether all work that concerns a service is done so that it need not
 // look for more before until (zero: no limit). Other unread or unacknowledged events can
 // wait. It is false where faults are possible or where services look for abandoned work.
 func (sched *scheduler) allDone(s *service) (until time.Time, ok bool) {

@@ -31,13 +31,13 @@ type Missed struct {
 	but   bool   // String says "but" before Why
 }
 
-// String says when the event came and why no execution received it.
+// String says when the event arrived and why no execution received it.
 func (m Missed) String() string {
 	but := ""
 	if m.but {
 		but = "but "
 	}
-	return fmt.Sprintf("%s came at +%s, %s%s", m.Event.Type, history.Duration(m.After), but, m.Why)
+	return fmt.Sprintf("%s arrived at +%s, %s%s", m.Event.Type, history.Duration(m.After), but, m.Why)
 }
 
 // missedEvents collects the events that no execution received. Only a run without a Plan
@@ -50,12 +50,12 @@ type missedEvents struct {
 	all     []Missed
 }
 
-// mostMissed is the maximum number of events that are explained.
-const mostMissed = 50
+// maxMissed is the maximum number of events that are explained.
+const maxMissed = 50
 
 // recordArrival records an event that is in the stream now.
 func (missed *missedEvents) recordArrival(e event.Event) {
-	if missed.cfg.Plan == nil && len(missed.all) < mostMissed {
+	if missed.cfg.Plan == nil && len(missed.all) < maxMissed {
 		missed.waiting = append(missed.waiting, Missed{Event: e, At: missed.clock.now, After: missed.clock.now.Sub(missed.cfg.Start)})
 	}
 }
@@ -128,8 +128,8 @@ func (missed *missedEvents) listeners(typ string) (out []*dsl.Task) {
 	return out
 }
 
-// explainMissed explains the events that no execution has received. It is called before the
-// clock moves, when nothing else can happen at this moment.
+// explainMissed explains the events that no execution has received. It is called before the clock
+// moves, when nothing else can happen at the current time.
 func (missed *missedEvents) explainMissed(ctx context.Context) error {
 	waiting := missed.waiting
 	taken := missed.taken
@@ -149,8 +149,7 @@ func (missed *missedEvents) explainMissed(ctx context.Context) error {
 	return nil
 }
 
-// explain finds out why no execution has received an event, as far as it is known at this
-// moment.
+// explain finds out why no execution has received an event, as far as that is known now.
 func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
 	listeners := missed.listeners(string(m.Event.Type))
 	if len(listeners) == 0 {
@@ -201,14 +200,14 @@ func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
 
 // awaited returns some of the event types that the documents listen for.
 func (missed *missedEvents) awaited() (types []string) {
-	const most = 5
+	const limit = 5
 	for _, def := range missed.definitions(missed.cfg.Tenant) {
 		for _, t := range def.Tasks() {
 			if t.Listen == nil {
 				continue
 			}
 			for _, typ := range decide.ListensFor(t) {
-				if !slices.Contains(types, typ) && len(types) < most {
+				if !slices.Contains(types, typ) && len(types) < limit {
 					types = append(types, typ)
 				}
 			}
@@ -289,7 +288,7 @@ func (missed *missedEvents) listened(ctx context.Context, id string) ([]listenSp
 	return spans, err
 }
 
-// explainBySpans explains a missed event by the nearest begin or end of a matching listen task.
+// explainBySpans explains a missed event by the nearest start or end of a matching listen task.
 func (m *Missed) explainBySpans(spans []listenSpan) {
 	const never = time.Duration(1<<63 - 1)
 	early, late := never, never

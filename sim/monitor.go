@@ -28,7 +28,7 @@ type monitor struct {
 	rekeyed     []KeyMisuse
 }
 
-// records are what the monitor remembers.
+// records is the monitor's memory.
 type records struct {
 	endedAt       map[string]time.Time     // when each execution ended; zero while it runs
 	removals      map[string]bool          // executions that were removed

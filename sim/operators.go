@@ -141,7 +141,7 @@ func (ops *operations) operate(ctx context.Context, what ActKind, id string) err
 	case what == Resume && paused:
 		o.pausedTime += ops.clock.now.Sub(since)
 		delete(o.paused, id)
-	case what == Resume: // the request to suspend may have come late
+	case what == Resume: // the request to suspend may have arrived late
 		o.pausedTime += ops.clock.now.Sub(ops.cfg.Start)
 	case what == Retry:
 		o.reopened[ops.idOf(id)] = true
@@ -152,8 +152,8 @@ func (ops *operations) operate(ctx context.Context, what ActKind, id string) err
 	})
 }
 
-// mostRetries is how many times an operator retries an execution.
-const mostRetries = 2
+// maxRetries is how many times an operator retries an execution.
+const maxRetries = 2
 
 // resumeAndRetry resumes suspended executions and retries failed ones once nothing else
 // happens. It reports whether there were any.
@@ -174,7 +174,7 @@ func (ops *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 		switch retries := ops.operators.retried[id]; {
 		case status == string(decide.Suspended):
 			what = Resume
-		case status == string(decide.Faulted) && ops.cfg.Poison > 0 && retries < mostRetries && slices.Contains(ops.ids, id):
+		case status == string(decide.Faulted) && ops.cfg.Poison > 0 && retries < maxRetries && slices.Contains(ops.ids, id):
 			what = Retry
 			ops.operators.retried[id]++
 			ops.checkHoldsNothing(ctx, id)

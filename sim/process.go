@@ -83,9 +83,9 @@ func (sim *simulation) options(p *process) engine.Options {
 		batch := sim.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Activity = sim.checkActivity
-		const every, most = 8, 12 // one simulation in eight handles few items at a time
-		opts.Chunk, opts.Snapshots = sim.cfg.chunkSize("chunk", every, most), sim.cfg.chunkSize("snapshots", every, most)
-		opts.Fires = cmp.Or(sim.cfg.chunkSize("fires", every, most), opts.Fires)
+		const every, limit = 8, 12 // one simulation in eight handles few items at a time
+		opts.Chunk, opts.Snapshots = sim.cfg.chunkSize("chunk", every, limit), sim.cfg.chunkSize("snapshots", every, limit)
+		opts.Fires = cmp.Or(sim.cfg.chunkSize("fires", every, limit), opts.Fires)
 		opts.Workers, opts.Timers = sim.cfg.serviceCount("workers"), sim.cfg.serviceCount("timers")
 		if waits := sim.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
 			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
@@ -111,10 +111,10 @@ func (cfg Config) serviceCount(kind string) int {
 }
 
 // chunkSize returns how many items an operation handles at a time: usually 0, which means all,
-// but in one simulation out of "every" a number from 1 to most.
-func (cfg Config) chunkSize(what string, every, most uint64) int {
+// but in one simulation out of "every" a number from 1 to limit.
+func (cfg Config) chunkSize(what string, every, limit uint64) int {
 	if n := Choice(cfg.Seed, what); n%every == 1 {
-		return int(n/every%most) + 1
+		return int(n/every%limit) + 1
 	}
 	return 0
 }

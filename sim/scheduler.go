@@ -47,7 +47,7 @@ type service struct {
 
 	turns    uint64
 	commands uint64    // sent by this incarnation of its process
-	calls    uint64    // likewise
+	calls    uint64    // made by this incarnation of its process
 	parked   bool      // between two steps, with nothing to do
 	sleeping bool      // within a step, until wake
 	waits    bool      // within a step, blocked in a read until wake or until something is written

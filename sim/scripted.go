@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// Scripted is what happens in a simulation by script, in addition to what its Plan and its
-// seed decide. The simulator's own workloads use it.
+// Scripted lists scripted events of a simulation, in addition to those that its Plan and seed
+// decide. The simulator's own workloads use it.
 type Scripted struct {
 	Arrivals  []Arrival           // events from outside and operations
 	CrashURL  string              // a URL whose callers crash
@@ -22,14 +22,14 @@ type Scripted struct {
 	Retention *engine.Retention   // nil: depends on the seed
 }
 
-// Arrival is an event from outside, or an operation, and the virtual time at which it comes.
+// Arrival is an event from outside, or an operation, and the virtual time at which it arrives.
 type Arrival struct {
 	At    time.Time
 	Event event.Event
 	Do    func(context.Context, Operator) error // instead of an event; nil: the event
 }
 
-// Operator is what an operation can use.
+// Operator is passed to an operation.
 type Operator struct {
 	Store   *store.Store
 	Elapsed time.Duration    // since the start of the simulation

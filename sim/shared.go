@@ -255,8 +255,8 @@ func (sh *shared) missingTimers(ctx context.Context, needed []event.Timer) (miss
 
 // deadLetters returns the dead letters of a tenant.
 func (sh *shared) deadLetters(ctx context.Context, tenant string) ([]stream.DeadLetter, error) {
-	const most = 100 // more than there are
-	found, _, err := stream.New(sh.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: most}})
+	const limit = 100 // more than there are
+	found, _, err := stream.New(sh.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: limit}})
 	return found, err
 }
 

@@ -20,7 +20,7 @@ import (
 // Config says what to simulate.
 type Config struct {
 	Definition *dsl.Definition
-	With       []*dsl.Definition // further definitions that it may run
+	With       []*dsl.Definition // other definitions that it may run
 	Input      json.RawMessage   // {} if there is none
 	ID         string            // of the execution; derived from the seed if empty
 	Tenant     string            // "default" if empty
@@ -49,7 +49,7 @@ type Config struct {
 	Exchange func(mock.Exchange)
 	Missed   func(Missed)
 
-	// Arrived, if set, is called for each event from outside with the time when it came, and
+	// Arrived, if set, is called for each event from outside with the time when it arrived, and
 	// Injected for each injected fault. Wrap returns the transport that the engine's calls
 	// enter; Answers returns one that answers them instead of Mocks and Transport.
 	Arrived  func(event.Event, time.Time)

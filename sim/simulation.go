@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// simulation is a running simulation. It consists of layers: each embeds the one below, and calls
-// only those below. The receiver of a method names its layer; each layer has its own files:
+// simulation is a running simulation. It consists of layers: each embeds the layer below and calls
+// only lower layers. The receiver's name tells the layer of a method; each layer has its own files:
 //
 //	sh     shared       configuration, Redis, clock, executions: shared.go
 //	sched  scheduler    the turns of the services: scheduler.go, group.go
@@ -27,17 +27,17 @@ import (
 //	in     injector     the faults of the plan: fault.go
 //	mon    monitor      the invariants that are checked during the run: monitor.go, isolation.go,
 //	                    retention.go, idempotency_key.go, needs.go
-//	ops    operations   what operators do, and poison messages: operators.go, poison.go
-//	env    environment  the answers to calls: environment.go, calls.go, carried_out.go
-//	sim    simulation   the main loop, and what it joins: simulation.go, redis.go, observe.go, and the
-//	                    start of a process in process.go
+//	ops    operations   actions of operators, and poison messages: operators.go, poison.go
+//	env    environment  the responses to calls: environment.go, calls.go, carried_out.go
+//	sim    simulation   the main loop: simulation.go, redis.go, observe.go, and the start of a process
+//	                    in process.go
 //
 // Once the run has ended, a checker checks the other invariants: trial.go, checker.go, published.go.
 type simulation struct {
 	environment
 
 	missed         missedEvents
-	arrivals       []Arrival // events from outside that are still to come, the next first
+	arrivals       []Arrival // events from outside that have not arrived yet, the next one first
 	openExecutions int       // number of executions that have started and not ended
 	trace          *Trace
 	seen           map[string]int64 // number of observed entries of each history
@@ -60,7 +60,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	sim.connect()
 	if cfg.Bug != nil {
 		sim.memory.Tamper = cfg.Bug.Script
-	} else if Choice(cfg.Seed, "new redis")%8 != 0 { // in one simulation of eight Redis knows no script yet
+	} else if Choice(cfg.Seed, "new redis")%8 != 0 { // in one of eight simulations Redis has no scripts yet
 		known, err := engineScripts()
 		if err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func (sim *simulation) begin(ctx context.Context, id string) error {
 	return sim.engine.Start(ctx, sim.cfg.Definition, engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce})
 }
 
-// beginAgain starts an execution a second time, like a client that did not receive the reply.
+// beginAgain starts an execution a second time, like a client that missed the reply.
 func (sim *simulation) beginAgain(ctx context.Context, id string) {
 	if sim.cfg.Plan == nil || sim.endsEarly() {
 		return
@@ -148,7 +148,7 @@ func (sim *simulation) beginAgain(ctx context.Context, id string) {
 	}
 }
 
-// expected returns the events from outside and the operator actions that are to come.
+// expected returns the events from outside and the operator actions to expect.
 func (sim *simulation) expected() []Arrival {
 	out := slices.Concat(sim.cfg.Scripted.Arrivals, sim.planned())
 	if sim.cfg.Mocks == nil {
@@ -193,7 +193,7 @@ func (sim *simulation) run(ctx context.Context) (Stop, error) {
 	}
 }
 
-// limit returns the reason to stop now, "" if there is none.
+// limit returns the reason to stop now, or "".
 func (sim *simulation) limit(ctx context.Context) Stop {
 	switch {
 	case ctx.Err() != nil:
@@ -319,7 +319,7 @@ func (sim *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	return r, nil
 }
 
-// waiting returns the things that the execution waits for and that will never come.
+// waiting describes what the execution waits for in vain.
 func (sim *simulation) waiting(ctx context.Context) ([]string, error) {
 	past, err := sim.stateOf(ctx, sim.cfg.ID)
 	if past == nil || err != nil && sim.cfg.Plan != nil { // it has not begun, or the invariants report the error

@@ -16,7 +16,7 @@ type chart struct {
 	how   treeLook
 	scale *axis.Scale
 	space int  // cells of the axis
-	ended bool // no more events come, so the present is not drawn
+	ended bool // no more events arrive, so the present is not drawn
 }
 
 // chartHead is the number of rows above the lines: the times and the ruler.
@@ -64,7 +64,7 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 			row.Part(0, 0, a.W-times, 1).Right(0, canvas.Faint, c.start(line))
 		}
 		if at == w.Cursor {
-			row.Part(0, 0, names, 1).Fill(0, cursorInk(how.focus))
+			row.Part(0, 0, names, 1).Fill(0, cursorStyle(how.focus))
 		}
 	})
 	if body.H < a.H-chartHead {
@@ -86,9 +86,9 @@ func nowSign(l canvas.Look) string    { return l.Pick("│", "|") }
 func (c *chart) legend(a canvas.Area) {
 	l, x := c.look, 1
 	for _, part := range []struct {
-		ink  canvas.Ink
-		sign string
-		what string
+		style canvas.Style
+		sign  string
+		what  string
 	}{
 		{canvas.Good, workSign(l), "works"},
 		{canvas.Calm, waitSign(l), "waits"},
@@ -99,7 +99,7 @@ func (c *chart) legend(a canvas.Area) {
 		if x+canvas.Width(part.what)+4 > a.W || c.ended && (part.sign == nowSign(l) || part.sign == futureSign(l)) {
 			return
 		}
-		x = a.Put(x, 0, part.ink, part.sign+part.sign) + 1
+		x = a.Put(x, 0, part.style, part.sign+part.sign) + 1
 		x = a.Put(x, 0, canvas.Faint, part.what) + 3
 	}
 }
@@ -342,7 +342,7 @@ func (c *chart) ends(r *taskRun) (from, to int) {
 // bar draws a run without runs inside.
 func (c *chart) bar(a canvas.Area, r *taskRun) {
 	from, to := c.ends(r)
-	sign, i := workSign(c.look), signOf(c.look, r.State).ink
+	sign, i := workSign(c.look), signOf(c.look, r.State).style
 	if r.State == Waiting || r.State == Retrying {
 		i = canvas.Busy
 	}

@@ -13,7 +13,7 @@ import (
 type column struct {
 	title string
 	field string // its name in a filter; "": it cannot be filtered
-	most  int    // maximum width in cells
+	limit int    // maximum width in cells
 	grows bool   // it takes the remaining width
 	needs int    // minimum width of the screen that shows it
 	right bool
@@ -36,53 +36,53 @@ func columnsOf(kind Table) []column {
 
 func executionColumns() []column {
 	return []column{
-		{title: "STATUS", field: "status", most: 11},
-		{title: "ID", field: "id", most: 40, grows: true},
-		{title: "WORKFLOW", field: "workflow", most: 40, grows: true},
-		{title: "NOW / ERROR", most: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
-		{title: "AGE", most: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
-		{title: "TOOK", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return lasted(r) }, order: byLasting, down: true},
-		{title: "EVENTS", most: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
-		{title: "PARENT", field: "execution", most: 30, grows: true, needs: 130},
-		{title: "CREATED", most: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+		{title: "STATUS", field: "status", limit: 11},
+		{title: "ID", field: "id", limit: 40, grows: true},
+		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true},
+		{title: "NOW / ERROR", limit: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
+		{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
+		{title: "TOOK", limit: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return lasted(r) }, order: byLasting, down: true},
+		{title: "EVENTS", limit: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
+		{title: "PARENT", field: "execution", limit: 30, grows: true, needs: 130},
+		{title: "CREATED", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
 	}
 }
 
 func timerColumns() []column {
 	return []column{
-		{title: "DUE", most: 13, text: func(r Row, now time.Time) string { return due(now, r) }, order: byTime},
-		{title: "STATE", field: "status", most: 11, needs: 100},
-		{title: "KIND", field: "kind", most: 16},
-		{title: "EXECUTION", field: "execution", most: 40, grows: true},
-		{title: "TASK", field: "task", most: 50, grows: true},
-		{title: "AT", most: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
-		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 130},
-		{title: "ID", field: "id", most: 24, needs: 150},
+		{title: "DUE", limit: 13, text: func(r Row, now time.Time) string { return due(now, r) }, order: byTime},
+		{title: "STATE", field: "status", limit: 11, needs: 100},
+		{title: "KIND", field: "kind", limit: 16},
+		{title: "EXECUTION", field: "execution", limit: 40, grows: true},
+		{title: "TASK", field: "task", limit: 50, grows: true},
+		{title: "AT", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
+		{title: "ID", field: "id", limit: 24, needs: 150},
 	}
 }
 
 func deadLetterColumns() []column {
 	return []column{
-		{title: "AGE", most: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
-		{title: "EVENT", field: "kind", most: 18},
-		{title: "EXECUTION", field: "execution", most: 40, grows: true},
-		{title: "REASON", field: "note", most: 80, grows: true},
-		{title: "TASK", field: "task", most: 40, grows: true, needs: 110},
-		{title: "ATTEMPTS", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
-		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 150},
-		{title: "ID", field: "id", most: 20, needs: 130},
+		{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
+		{title: "EVENT", field: "kind", limit: 18},
+		{title: "EXECUTION", field: "execution", limit: 40, grows: true},
+		{title: "REASON", field: "note", limit: 80, grows: true},
+		{title: "TASK", field: "task", limit: 40, grows: true, needs: 110},
+		{title: "ATTEMPTS", limit: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
+		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 150},
+		{title: "ID", field: "id", limit: 20, needs: 130},
 	}
 }
 
 func eventColumns() []column {
 	return []column{
-		{title: "TIME", most: 19, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
-		{title: "TYPE", field: "kind", most: 40},
-		{title: "EXECUTION", field: "execution", most: 40, grows: true},
-		{title: "TASK", field: "task", most: 50, grows: true},
-		{title: "DETAIL", field: "note", most: 60, grows: true, needs: 100},
-		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 130},
-		{title: "ID", field: "id", most: 20, needs: 150},
+		{title: "TIME", limit: 19, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+		{title: "TYPE", field: "kind", limit: 40},
+		{title: "EXECUTION", field: "execution", limit: 40, grows: true},
+		{title: "TASK", field: "task", limit: 50, grows: true},
+		{title: "DETAIL", field: "note", limit: 60, grows: true, needs: 100},
+		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
+		{title: "ID", field: "id", limit: 20, needs: 150},
 	}
 }
 

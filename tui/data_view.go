@@ -56,13 +56,13 @@ func (v *dataView) show(text string, items []dataItem) {
 }
 
 // depthOf returns the depth to which a value can be opened with at most that many lines.
-func (v *dataView) depthOf(most int) int16 {
+func (v *dataView) depthOf(limit int) int16 {
 	var counts [64]int
 	for i := range v.items {
 		counts[min(int(v.items[i].depth), len(counts)-1)]++
 	}
 	depth, n := 0, counts[0]
-	for depth < len(counts)-2 && n+counts[depth+1] <= most {
+	for depth < len(counts)-2 && n+counts[depth+1] <= limit {
 		depth++
 		n += counts[depth]
 	}

@@ -53,14 +53,14 @@ func (v *documentView) draw(a canvas.Area, l canvas.Look, states map[int]State, 
 		return
 	}
 	digits := len(strconv.Itoa(len(v.lines)))
-	v.Rows(a, len(v.lines), cursorInk(focus), func(row canvas.Area, at int) {
-		number, ink := strconv.Itoa(at+1), canvas.Faint
+	v.Rows(a, len(v.lines), cursorStyle(focus), func(row canvas.Area, at int) {
+		number, style := strconv.Itoa(at+1), canvas.Faint
 		if state, ok := states[at+1]; ok {
 			s := signOf(l, state)
-			ink = s.ink | canvas.Strong
-			row.Put(0, 0, ink, s.glyph)
+			style = s.style | canvas.Strong
+			row.Put(0, 0, style, s.glyph)
 		}
-		row.Put(2+digits-len(number), 0, ink, number)
+		row.Put(2+digits-len(number), 0, style, number)
 		v.drawText(row.Part(digits+3, 0, row.W, 1), l, v.lines[at])
 	})
 }

@@ -8,14 +8,14 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// executionAreas are where the parts were drawn, for the mouse; a part without space is empty.
+// executionAreas records where each part was drawn, for the mouse. A part without space is empty.
 type executionAreas struct {
 	tree, tabs, pane, third canvas.Area
 	ends                    [paneCount]int // of the tabs
 	beside                  pane           // what is drawn in the third column, below its title
 }
 
-// The minimum sizes for further columns, and of two rows.
+// The minimum widths for two and three columns, and the minimum height for two rows.
 const (
 	twoColumns   = 120
 	threeColumns = 160
@@ -45,7 +45,7 @@ func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	}
 }
 
-// arrange determines the places of the tree and the panes.
+// arrange lays out the tree and the panes.
 func (s *executionScreen) arrange(all canvas.Area) {
 	p := &s.areas
 	*p = executionAreas{beside: historyPane}
@@ -72,7 +72,7 @@ func (s *executionScreen) arrange(all canvas.Area) {
 	p.tabs, p.pane = panes.Part(0, 0, panes.W, 1), panes.Part(0, 1, panes.W, panes.H-1)
 }
 
-// tabs draws the names of the panes.
+// tabs draws the titles of the panes.
 func (s *executionScreen) tabs(a canvas.Area, l canvas.Look) {
 	x, apart := a.Put(0, 0, canvas.Faint, l.Pick("─", "-")), " "
 	if a.W < s.tabsWidth() {
@@ -96,7 +96,7 @@ func (s *executionScreen) tabs(a canvas.Area, l canvas.Look) {
 	}
 }
 
-// tabsWidth is the width of the names of the panes.
+// tabsWidth returns the width of the titles of the panes.
 func (s *executionScreen) tabsWidth() int {
 	avail := 2
 	for p := range paneCount {
@@ -105,7 +105,7 @@ func (s *executionScreen) tabsWidth() int {
 	return avail
 }
 
-// head draws two rows about the execution and its state, and the filter.
+// head draws up to two rows about the execution, its state and the filter, and returns their number.
 func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int {
 	if !s.known {
 		if s.reads.problem != "" {
@@ -116,7 +116,7 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 		return 1
 	}
 	sign := signOf(l, s.execution.State)
-	x := a.Put(0, 0, sign.ink|canvas.Strong, sign.glyph+" "+string(s.execution.State)) + 2
+	x := a.Put(0, 0, sign.style|canvas.Strong, sign.glyph+" "+string(s.execution.State)) + 2
 	right := a.Right(0, canvas.Faint, " "+s.progress(now))
 	row := a.Part(0, 0, max(x, right), 1)
 	x = l.Rest(row, x, canvas.Strong, s.id) + 2
@@ -128,12 +128,12 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 		s.typed.Draw(a, a.Put(0, 1, canvas.Accent|canvas.Strong, "/"), 1)
 		return 2
 	}
-	i, text := s.say(now)
+	i, text := s.message(now)
 	a.Put(0, 1, i, canvas.Clip(text, a.W, l.More()))
 	return 2
 }
 
-// progress describes how far the execution has come, and how long that took.
+// progress returns the number of events so far and how long they took.
 func (s *executionScreen) progress(now time.Time) string {
 	text := history.Count(s.execution.Version, "event")
 	if s.tree.x.Version < s.execution.Version {
@@ -149,8 +149,8 @@ func (s *executionScreen) progress(now time.Time) string {
 	return text
 }
 
-// say returns the most important message.
-func (s *executionScreen) say(now time.Time) (canvas.Ink, string) {
+// message returns the most important message.
+func (s *executionScreen) message(now time.Time) (canvas.Style, string) {
 	switch {
 	case s.reads.problem != "":
 		return canvas.Bad, s.reads.problem
@@ -164,15 +164,15 @@ func (s *executionScreen) say(now time.Time) (canvas.Ink, string) {
 	case s.execution.State.Ended():
 		return canvas.Faint, s.execution.Note
 	default:
-		return canvas.Normal, s.working(now)
+		return canvas.Normal, s.activity(now)
 	}
 }
 
-// working describes what is running, and what is waited for.
-func (s *executionScreen) working(now time.Time) string {
+// activity says which tasks are running, or what the execution waits for.
+func (s *executionScreen) activity(now time.Time) string {
 	var parts []string
-	working := s.tree.x.Innermost()
-	for _, run := range working[:min(4, len(working))] {
+	open := s.tree.x.Innermost()
+	for _, run := range open[:min(4, len(open))] {
 		r := &s.tree.runs[run.Index]
 		part := s.tree.nameOf(r) + " " + string(r.State)
 		how := treeLook{timers: s.timers, now: now}
@@ -234,14 +234,14 @@ func (s *executionScreen) drawPane(p pane, a canvas.Area, l canvas.Look, now tim
 	}
 }
 
-func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
+func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Style) {
 	if len(s.execution.Timers) == 0 {
 		l.Rest(a, 1, canvas.Faint, "no timers")
 	}
 	s.due.Rows(a, len(s.execution.Timers), cursor, func(a canvas.Area, at int) {
 		r := s.execution.Timers[at]
 		sign := signOf(l, r.State)
-		a.Put(0, 0, sign.ink, sign.glyph)
+		a.Put(0, 0, sign.style, sign.glyph)
 		how := canvas.Normal
 		if r.State == Overdue {
 			how = canvas.Warn
@@ -254,7 +254,7 @@ func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time
 	})
 }
 
-// taskName names a run by its task, which is shorter.
+// taskName returns a short name for a run: that of its task.
 func (s *executionScreen) taskName(run string) string {
 	if run == "" {
 		return "the workflow"
@@ -262,15 +262,15 @@ func (s *executionScreen) taskName(run string) string {
 	return shortRun(run)
 }
 
-func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
+func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Style) {
 	if len(s.execution.Children) == 0 {
 		l.Rest(a, 1, canvas.Faint, "no children")
 	}
 	s.children.Rows(a, len(s.execution.Children), cursor, func(a canvas.Area, at int) {
 		r := s.execution.Children[at]
 		sign := signOf(l, r.State)
-		x := a.Put(0, 0, sign.ink, sign.glyph+" ")
-		x = l.Field(a, x, 0, 10, sign.ink, string(r.State)) + 1
+		x := a.Put(0, 0, sign.style, sign.glyph+" ")
+		x = l.Field(a, x, 0, 10, sign.style, string(r.State)) + 1
 		x = l.Rest(a, x, canvas.Normal, r.ID) + 2
 		x = l.Rest(a, x, canvas.Faint, r.Workflow) + 2
 		x = l.Rest(a, x, canvas.Faint, s.taskName(r.Task)) + 2
@@ -281,33 +281,33 @@ func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Ti
 // fact is a line of the facts.
 type fact struct {
 	name, text string
-	ink        canvas.Ink
+	style      canvas.Style
 	data       *Data
 }
 
-// allFacts returns what is known of the execution: what it is, what it waits for, its data.
+// allFacts returns the facts about the execution, what it waits for, and its data.
 func (s *executionScreen) allFacts() []fact {
 	var all []fact
 	if s.execution.Problem != "" {
-		all = append(all, fact{name: "not known", text: s.execution.Problem, ink: canvas.Bad})
+		all = append(all, fact{name: "not known", text: s.execution.Problem, style: canvas.Bad})
 	}
 	for _, wait := range s.execution.Waits {
-		all = append(all, fact{name: "waits for", text: wait, ink: canvas.Calm})
+		all = append(all, fact{name: "waits for", text: wait, style: canvas.Calm})
 	}
 	for _, f := range s.execution.Facts {
 		all = append(all, fact{name: f[0], text: f[1]})
 	}
 	for i := range s.execution.Data {
 		d := &s.execution.Data[i]
-		all = append(all, fact{name: d.Name, text: d.Text[:min(len(d.Text), 1000)], ink: canvas.Good, data: d})
+		all = append(all, fact{name: d.Name, text: d.Text[:min(len(d.Text), 1000)], style: canvas.Good, data: d})
 	}
 	return all
 }
 
-func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
+func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Style) {
 	all := s.allFacts()
 	if len(all) == 0 {
-		l.Rest(a, 1, canvas.Faint, "nothing is known")
+		l.Rest(a, 1, canvas.Faint, "no facts")
 	}
 	avail := 0
 	for _, f := range all {
@@ -316,6 +316,6 @@ func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time,
 	s.facts.Rows(a, len(all), cursor, func(a canvas.Area, at int) {
 		f := all[at]
 		x := l.Field(a, 0, 0, avail, canvas.Faint, f.name) + 2
-		l.Rest(a, x, f.ink, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
+		l.Rest(a, x, f.style, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
 	})
 }

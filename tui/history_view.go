@@ -105,7 +105,7 @@ func (v *historyView) End() {
 func (v *historyView) draw(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
 	newest := canvas.At(v.all, len(v.all)-1).Version
 	digits := max(3, len(strconv.FormatInt(newest, 10)))
-	v.Rows(a.Part(0, 0, a.W, a.H-1), len(v.shown), cursorInk(focus), func(row canvas.Area, at int) {
+	v.Rows(a.Part(0, 0, a.W, a.H-1), len(v.shown), cursorStyle(focus), func(row canvas.Area, at int) {
 		drawEvent(row, l, &v.shown[at], now, digits)
 	})
 	foot := "event " + history.Number(v.current().Version) + " of " + history.Number(newest)
@@ -134,8 +134,8 @@ func drawEvent(a canvas.Area, l canvas.Look, e *Event, now time.Time, digits int
 	}
 	x = a.Put(x, 0, canvas.Faint, at) + 1
 	s := signOf(l, e.State)
-	x = a.Put(x, 0, s.ink, s.glyph) + 1
-	x = l.Rest(a, x, s.ink, e.Type)
+	x = a.Put(x, 0, s.style, s.glyph) + 1
+	x = l.Rest(a, x, s.style, e.Type)
 	x = max(x+1, min(digits+34, a.W/2))
 	task := history.Task(e.Task)
 	if canvas.Width(task) > a.W-x && e.Ref != "" {

@@ -424,7 +424,7 @@ func (p *detailPane) take(r detailRead) {
 	p.view.set(joined(r.detail.Data))
 }
 
-// joined merges several values into one, so that they fold together.
+// joined merges several values into one so that they fold together.
 func joined(all []Data) string {
 	switch len(all) {
 	case 0:
@@ -537,13 +537,13 @@ func (p *detailPane) facts(a canvas.Area, l canvas.Look, y int, now time.Time) i
 	for _, f := range p.detail.Facts {
 		names = max(names, min(canvas.Width(f[0]), 20))
 	}
-	most := a.H
+	limit := a.H
 	if len(p.detail.Data) > 0 {
-		most = max(a.H*2/3, y+1)
+		limit = max(a.H*2/3, y+1)
 	}
 	for _, f := range p.detail.Facts {
 		for i, line := range canvas.Wrapped(zoned(now, f[1]), max(10, a.W-names-4)) {
-			if y >= most {
+			if y >= limit {
 				return y
 			}
 			if i == 0 {

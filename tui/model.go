@@ -146,7 +146,7 @@ func (m *model) resumed() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// settle carries out at once what a screen or a dialog wants, so that the next key already finds it
+// settle carries out at once what a screen or a dialog wants so that the next key already finds it
 // done, and returns commands for what takes time.
 func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
@@ -440,7 +440,7 @@ const patience = 10 * time.Second
 type sourceCall tea.Cmd
 
 // ask returns a command that sends a request to the source, with a time limit. The command
-// does not wait. The model runs the commands of screens within its loop, so that what they
+// does not wait. The model runs the commands of screens within its loop so that what they
 // want is done before the next key, but a sourceCall outside of it.
 func ask(question func(ctx context.Context) tea.Msg) tea.Cmd {
 	return askWithin(patience, question)

@@ -85,7 +85,7 @@ func countsWidth(all []counted) int {
 func drawCounts(a canvas.Area, l canvas.Look, x, y int, all []counted) int {
 	for _, c := range all {
 		s := signOf(l, c.state)
-		how := s.ink
+		how := s.style
 		if c.n == 0 {
 			how = canvas.Faint
 		}
@@ -171,7 +171,7 @@ func drawService(a canvas.Area, l canvas.Look, name int, s Service) {
 		state, alive, how = Silent, "none alive", canvas.Bad
 	}
 	sign := signOf(l, state)
-	a.Put(0, 0, sign.ink, sign.glyph)
+	a.Put(0, 0, sign.style, sign.glyph)
 	x := l.Field(a, 2, 0, name, canvas.Strong, s.Name) + 2
 	a.Put(x, 0, how, alive)
 	x += 12
@@ -182,8 +182,8 @@ func drawService(a canvas.Area, l canvas.Look, name int, s Service) {
 	l.Rest(a, x, canvas.Warn, s.Note)
 }
 
-// loaded returns the ink of a number that should be small.
-func loaded(n int64) canvas.Ink {
+// loaded returns the style of a number that should be small.
+func loaded(n int64) canvas.Style {
 	switch {
 	case n == 0:
 		return canvas.Faint
@@ -196,7 +196,7 @@ func loaded(n int64) canvas.Ink {
 
 func drawWorker(a canvas.Area, l canvas.Look, w Worker) {
 	sign := signOf(l, w.State)
-	x := a.Put(2, 0, sign.ink, sign.glyph+" "+string(w.State)) + 1
+	x := a.Put(2, 0, sign.style, sign.glyph+" "+string(w.State)) + 1
 	x = max(x, 12)
 	x = l.Field(a, x, 0, min(40, a.W-x-26), canvas.Normal, w.Name) + 1
 	a.Put(x, 0, canvas.Normal, history.Number(w.Busy)+" at hand")
@@ -282,16 +282,16 @@ func (l *listing) share(avail int) string {
 // drawRow draws a row of one of the lists.
 func drawRow(a canvas.Area, l canvas.Look, now time.Time, list int, r Row, w listWidths) {
 	sign := signOf(l, r.State)
-	a.Put(0, 0, sign.ink, sign.glyph)
+	a.Put(0, 0, sign.style, sign.glyph)
 	if list == failedList {
-		cells(a, l, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.ink, string(r.State)}, {w.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
+		cells(a, l, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.style, string(r.State)}, {w.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
 		return
 	}
 	text := since(now, r.At)
 	if list == dueList {
 		text = due(now, r)
 	}
-	cells(a, l, []part{{w.time, sign.ink, text}, {w.what, canvas.Faint, r.Kind}, {w.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
+	cells(a, l, []part{{w.time, sign.style, text}, {w.what, canvas.Faint, r.Kind}, {w.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
 }
 
 // listWidths are the widths of a time, a kind, and an execution.
@@ -321,14 +321,14 @@ func subjectOf(r Row) string {
 // part is the text of a column.
 type part struct {
 	space int
-	ink   canvas.Ink
+	style canvas.Style
 	text  string
 }
 
 func cells(a canvas.Area, l canvas.Look, parts []part) {
 	x := 2
 	for _, p := range parts {
-		l.Field(a, x, 0, p.space, p.ink, p.text)
+		l.Field(a, x, 0, p.space, p.style, p.text)
 		x += p.space + 1
 	}
 }

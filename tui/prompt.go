@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// dialog is drawn over a screen until it is answered.
+// dialog is drawn over a screen until the user closes it.
 type dialog interface {
 	draw(a canvas.Area, l canvas.Look)
 	// key handles a key; the dialog closes when open is false.
@@ -16,10 +16,10 @@ type dialog interface {
 	wheel(lines int)
 }
 
-// clickable is a dialog in which some positions stand for keys.
+// clickable is a dialog in which a click can mean a key.
 type clickable interface{ keyAt(x, y int) string }
 
-// button is a position that stands for a key.
+// button is an area where a click means a key.
 type button struct {
 	at  canvas.Area
 	key string
@@ -43,7 +43,7 @@ type prompt struct {
 	wrong string
 }
 
-// askAgain asks for an action's input again after a wrong answer, and suggests that answer.
+// askAgain asks for an action's input again after an invalid answer, and suggests that answer.
 func askAgain(c *confirmation) (*prompt, bool) {
 	typed := c.action
 	typed.Text = ""
@@ -117,7 +117,7 @@ type confirmation struct {
 	buttons []button
 }
 
-// planMade is the answer to a request for a plan.
+// planMade is the response to a request for a plan.
 type planMade struct {
 	of   *confirmation
 	plan Plan
@@ -173,14 +173,14 @@ func (c *confirmation) keyAt(x, y int) string {
 func (c *confirmation) draw(a canvas.Area, l canvas.Look) {
 	avail := min(max(40, a.W-12), 100, a.W-4)
 	text, how := c.lines(avail)
-	c.answers(c.scroll.Box(a, l, sentence(c.action), avail, len(text), 2, func(line canvas.Area, at int) {
+	c.drawButtons(c.scroll.Box(a, l, sentence(c.action), avail, len(text), 2, func(line canvas.Area, at int) {
 		line.Put(0, 0, how[at], text[at])
 	}), l)
 }
 
-// lines returns the text of the dialog and its inks.
-func (c *confirmation) lines(avail int) (text []string, how []canvas.Ink) {
-	add := func(i canvas.Ink, lines ...string) {
+// lines returns the text of the dialog and its styles.
+func (c *confirmation) lines(avail int) (text []string, how []canvas.Style) {
+	add := func(i canvas.Style, lines ...string) {
 		for _, line := range lines {
 			for _, part := range canvas.Wrapped(line, avail) {
 				text, how = append(text, part), append(how, i)
@@ -204,8 +204,8 @@ func (c *confirmation) lines(avail int) (text []string, how []canvas.Ink) {
 	return text, how
 }
 
-// answers draws the keys that answer.
-func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
+// drawButtons draws the buttons.
+func (c *confirmation) drawButtons(foot canvas.Area, l canvas.Look) {
 	if !c.made || c.wrong != "" {
 		text := "esc cancels"
 		if c.made {
@@ -225,7 +225,7 @@ func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	foot.Put(end+2, 0, canvas.Faint, c.scroll.Below(l))
 }
 
-// message is a dialog with a message that is too long for a line.
+// message is a dialog for a message that is too long for one line.
 type message struct {
 	title, text string
 	bad         bool

@@ -157,7 +157,7 @@ func (r Row) Last() time.Time {
 	return r.Until
 }
 
-// Activity is what an execution is doing, or why it failed. It is empty for a completed one.
+// Activity says what an execution is doing, or why it failed. It is empty for a completed one.
 type Activity struct {
 	Open []Row  // its open tasks, the last one first; Until is when a wait ends
 	Note string // why it failed

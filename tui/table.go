@@ -194,7 +194,7 @@ func (t *table) orderNext(step int) {
 	t.order(to)
 }
 
-// request is what a table asks its source for.
+// request is a table's request to its source.
 type request struct {
 	query Query
 	fresh bool // the answer replaces the window
@@ -216,11 +216,11 @@ func (t *table) refresh() *request {
 
 // rereadNext returns a request for what a reread lacks.
 func (t *table) rereadNext() *request {
-	most := maxRows
+	limit := maxRows
 	if t.sort != 0 {
-		most = maxSorted
+		limit = maxSorted
 	}
-	size := max(chunk, min(most, len(t.rows)))
+	size := max(chunk, min(limit, len(t.rows)))
 	return t.ask(Query{After: t.reread.next, Limit: max(1, size-len(t.reread.rows))}, true)
 }
 

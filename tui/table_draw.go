@@ -47,7 +47,7 @@ func (t *table) layout(avail int, now time.Time) (columns []column, widths []int
 	for i, c := range all {
 		t.widths[i] = max(t.widths[i], len(c.title)+1)
 		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
-			t.widths[i] = max(t.widths[i], min(c.most, canvas.Width(c.text(t.rows[at], now))))
+			t.widths[i] = max(t.widths[i], min(c.limit, canvas.Width(c.text(t.rows[at], now))))
 		}
 		w := t.widths[i]
 		if avail < c.needs {
@@ -111,7 +111,7 @@ func (t *table) row(a canvas.Area, l canvas.Look, r Row, columns []column, width
 		a.Put(0, 0, canvas.Warn|canvas.Strong, l.Pick("◆", "#"))
 	}
 	if t.kind.stated() {
-		a.Put(2, 0, s.ink, s.glyph)
+		a.Put(2, 0, s.style, s.glyph)
 	}
 	x := t.gutter()
 	for i, c := range columns {
@@ -123,16 +123,16 @@ func (t *table) row(a canvas.Area, l canvas.Look, r Row, columns []column, width
 		if c.right {
 			from = x + w - canvas.Width(text)
 		}
-		a.Put(from, 0, t.inkOf(c.title, r, s), text)
+		a.Put(from, 0, t.styleOf(c.title, r, s), text)
 		x += w + 2
 	}
 }
 
-// inkOf returns the ink of a cell.
-func (*table) inkOf(title string, r Row, s sign) canvas.Ink {
+// styleOf returns the style of a cell.
+func (*table) styleOf(title string, r Row, s sign) canvas.Style {
 	switch title {
 	case "STATUS", "STATE":
-		return s.ink
+		return s.style
 	case "DUE":
 		if r.State == Overdue {
 			return canvas.Warn

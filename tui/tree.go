@@ -116,7 +116,7 @@ func (t *runTree) updateFailed(at int32) {
 // workflowTask stands for the workflow among the tasks.
 const workflowTask int32 = -1
 
-// taskList is the tasks of a document, and further ones found in a history.
+// taskList lists the tasks of a document, and others found in a history.
 type taskList struct {
 	of    *Document
 	tasks []Task

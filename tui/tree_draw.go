@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// treeLook is what a tree shows in addition to its own data.
+// treeLook holds what a tree shows in addition to its own data.
 type treeLook struct {
 	top    Row               // the workflow
 	timers map[string]Row    // by the string form of the task run
@@ -23,7 +23,7 @@ type treeLook struct {
 func (t *taskTree) draw(a canvas.Area, l canvas.Look, how treeLook) {
 	w := &t.window
 	t.scroll(a.H)
-	w.Rows(a, len(w.lines), cursorInk(how.focus), func(row canvas.Area, at int) { t.drawLine(row, l, &w.lines[at], &how) })
+	w.Rows(a, len(w.lines), cursorStyle(how.focus), func(row canvas.Area, at int) { t.drawLine(row, l, &w.lines[at], &how) })
 	if len(w.lines) == 0 {
 		a.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, l.More()))
 	}
@@ -39,8 +39,8 @@ func (t *taskTree) scroll(height int) {
 	w.Offset = max(0, min(w.Offset, len(w.lines)-w.Height))
 }
 
-// cursorInk returns the ink of the row at the cursor, stronger with the focus.
-func cursorInk(focus bool) canvas.Ink {
+// cursorStyle returns the style of the row at the cursor, stronger with the focus.
+func cursorStyle(focus bool) canvas.Style {
 	if focus {
 		return canvas.Selected
 	}
@@ -72,7 +72,7 @@ func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *
 		mark = l.Pick("●", "*")
 	}
 	x = a.Put(x, 0, canvas.Bad, mark)
-	x = a.Put(x, 0, text.sign.ink, text.sign.glyph+" ")
+	x = a.Put(x, 0, text.sign.style, text.sign.glyph+" ")
 	how := canvas.Normal
 	if line.kind == plannedLine {
 		how = canvas.Faint
@@ -86,11 +86,11 @@ func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *
 func (*taskTree) drawState(a canvas.Area, _ canvas.Look, text *treeText) int {
 	const wordWidth, timeWidth = 10, 11
 	if a.W < 60 {
-		a.Right(0, text.sign.ink, text.word)
+		a.Right(0, text.sign.style, text.word)
 		return canvas.Width(text.word)
 	}
 	a.Right(0, canvas.Normal, text.time)
-	a.Put(a.W-wordWidth-timeWidth, 0, text.sign.ink, text.word)
+	a.Put(a.W-wordWidth-timeWidth, 0, text.sign.style, text.word)
 	return wordWidth + timeWidth
 }
 
@@ -113,7 +113,7 @@ type treeText struct {
 	detail string
 	after  string // its output
 	notes  string // what failed, or how much is folded
-	noted  canvas.Ink
+	noted  canvas.Style
 	word   string
 	time   string
 }
@@ -138,7 +138,7 @@ func (t *taskTree) plannedText(l canvas.Look, line *treeLine) treeText {
 	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].task), word: "pending", sign: signOf(l, Pending)}
 	if t.over(line.run, line.turn) {
 		text.word, text.sign = "not run", signOf(l, "")
-		text.sign.ink = canvas.Faint
+		text.sign.style = canvas.Faint
 	}
 	return text
 }
@@ -168,7 +168,7 @@ func (t *taskTree) runText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 		text.name = t.turnedName(r, task)
 	}
 	if r.State == Faulted || r.State == Cancelled {
-		text.notes, text.noted = r.Text, text.sign.ink
+		text.notes, text.noted = r.Text, text.sign.style
 	} else {
 		text.after = r.Text
 	}
@@ -194,7 +194,7 @@ func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
 	text := treeText{name: how.top.Workflow, word: string(state), sign: signOf(l, state), after: r.Text}
 	text.name = cmp.Or(text.name, "workflow")
 	if state != Completed && state != Running {
-		text.notes, text.after, text.noted = r.Text, "", text.sign.ink
+		text.notes, text.after, text.noted = r.Text, "", text.sign.style
 	}
 	ended := how.top.Until
 	if ended.IsZero() {

@@ -98,7 +98,7 @@ func duration(text string) (time.Duration, error) {
 // sign is the symbol of a state. A state is never shown by colour alone.
 type sign struct {
 	glyph string
-	ink   canvas.Ink
+	style canvas.Style
 }
 
 // signs are the signs of the states.
@@ -106,7 +106,7 @@ type sign struct {
 //nolint:gochecknoglobals // a constant table
 var signs = map[State]struct {
 	unicode, ascii string
-	ink            canvas.Ink
+	style          canvas.Style
 }{
 	Pending:   {"○", ".", canvas.Faint},
 	Running:   {"▸", ">", canvas.Busy},
@@ -130,5 +130,5 @@ func signOf(l canvas.Look, s State) sign {
 	if !ok {
 		return sign{l.Pick("·", "-"), canvas.Normal}
 	}
-	return sign{l.Pick(found.unicode, found.ascii), found.ink}
+	return sign{l.Pick(found.unicode, found.ascii), found.style}
 }

@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Errors about clocks that callers distinguish.
+// Errors about clocks that callers distinguish:
 var (
 	ErrClock  = errors.New("the clock cannot be moved")
-	ErrSilent = errors.New("the clock does not answer")
+	ErrSilent = errors.New("the clock does not respond")
 )
 
 // clockError wraps ErrClock or ErrSilent with a message of its own.
@@ -26,8 +26,8 @@ type clockError struct{ kind, err error }
 func (e *clockError) Error() string   { return e.err.Error() }
 func (e *clockError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// AskClock sends a command to the clock of a flunq dev and decodes its answer. The error wraps
-// ErrClock if the clock refuses the command, and ErrSilent if it does not answer.
+// AskClock sends a command to the clock of a flunq dev and decodes the reply. The error wraps
+// ErrClock if the clock refuses the command, and ErrSilent if it does not respond.
 func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error {
 	text, err := rdb.Do(ctx, append([]any{dev.Command}, args...)...).Text()
 	var refused redis.Error
@@ -40,16 +40,16 @@ func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error 
 		return &clockError{ErrSilent, fmt.Errorf("query the clock: %w", err)}
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return fmt.Errorf("read the clock's answer: %w", err)
+		return fmt.Errorf("decode the reply of the clock: %w", err)
 	}
 	return nil
 }
 
-// giveUp is how long the clock may make no progress.
-const giveUp = 10 * time.Second
+// stallTimeout is how long the clock may make no progress.
+const stallTimeout = 10 * time.Second
 
 // MoveClock moves the clock until it reaches the target or makes no progress for 10 s. It
-// asks for the move in slices, so that it can be interrupted.
+// asks for the move in slices so that it can be interrupted.
 func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev.Move, error) {
 	all := dev.Move{From: from, Now: from, Target: target}
 	for changed := time.Now(); ; {
@@ -66,7 +66,7 @@ func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev
 		all.Fired += move.Fired
 		all.Events += move.Events
 		all.Timers = append(all.Timers, move.Timers...)
-		if all.Done || time.Since(changed) > giveUp {
+		if all.Done || time.Since(changed) > stallTimeout {
 			return all, nil
 		}
 		if ctx.Err() != nil {

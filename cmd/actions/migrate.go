@@ -70,7 +70,7 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 		return out, err
 	}
 	out.ToVersion = env.Definition().Document.Version
-	// The history may grow meanwhile. Later attempts reuse the computed states, so that
+	// The history may grow meanwhile. Later attempts reuse the computed states so that
 	// little time passes between the last read of the execution and the commit.
 	from, to := side{}, side{env: env, hash: hash, state: decide.New()}
 	for range attempts {

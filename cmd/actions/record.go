@@ -41,7 +41,7 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 	if def == nil {
 		return nil, fmt.Errorf("the document of execution %s is unknown: it cannot be recorded (-o json has its events)", x.ID)
 	}
-	with, err := further(ctx, r.Store, x, map[string]bool{x.Definition: true})
+	with, err := childDocuments(ctx, r.Store, x, map[string]bool{x.Definition: true})
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +56,8 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 	}), nil
 }
 
-// further returns the documents of an execution's descendants so far, except those in seen.
-func further(ctx context.Context, st *store.Store, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
+// childDocuments returns the documents of an execution's descendants so far, except those in seen.
+func childDocuments(ctx context.Context, st *store.Store, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
 	children, err := Children(ctx, st, x, MaxChildren)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func further(ctx context.Context, st *store.Store, x store.Execution, seen map[s
 				out = append(out, def)
 			}
 		}
-		more, err := further(ctx, st, child, seen)
+		more, err := childDocuments(ctx, st, child, seen)
 		if err != nil {
 			return nil, err
 		}

@@ -57,7 +57,7 @@ type ResetTimer struct {
 }
 
 // Reset creates execution id from x; it continues with the given run of a task. If id is empty, it
-// is derived, so that repeating a reset yields the same id. The error is store.ErrExists if the id
+// is derived, so repeating a reset yields the same id. The error is store.ErrExists if the id
 // is in use.
 func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string) (out ResetResult, err error) {
 	env, hash, err := m.document(ctx, x)

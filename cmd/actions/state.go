@@ -15,10 +15,10 @@ import (
 const childrenAtOnce = 50
 
 // Children returns the child executions in the order of their numbered ids. It may return
-// slightly more than most.
-func Children(ctx context.Context, st *store.Store, x store.Execution, most int) ([]store.Execution, error) {
+// slightly more than limit.
+func Children(ctx context.Context, st *store.Store, x store.Execution, limit int) ([]store.Execution, error) {
 	var out []store.Execution
-	for len(out) < most {
+	for len(out) < limit {
 		ids := make([]string, childrenAtOnce)
 		for i := range ids {
 			ids[i] = x.ID + "." + strconv.Itoa(len(out)+i+1)

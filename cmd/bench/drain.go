@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// drain measures how services process a backlog.
+// drain describes a measurement of how fast services process a backlog.
 type drain struct {
 	measuring string
 	of        string // the unit of the cost
 	each      int    // units per item of the backlog; 0: 1
 	first     int    // size of the trial backlog
-	most      int
+	limit     int    // maximum size of the backlog
 	start     func(context.Context) (*services, error)
 
 	fill  func(ctx context.Context, n int) error
@@ -37,15 +37,15 @@ func perSecond(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// drain measures a small backlog and then one sized for the duration. With an error, it
-// returns the result so far.
+// drain measures a small backlog, and then one that takes about the configured duration. On an error,
+// it returns the result so far.
 func (s *scenarioRun) drain(ctx context.Context, d drain) (drainResult, error) {
 	got, err := s.drainBacklog(ctx, d, d.first)
 	if err != nil || s.opts.Quick {
 		return got, err
 	}
 	n := int(got.rate() * s.opts.Duration.Seconds())
-	return s.drainBacklog(ctx, d, min(max(n, d.first), d.most))
+	return s.drainBacklog(ctx, d, min(max(n, d.first), d.limit))
 }
 
 func (s *scenarioRun) drainBacklog(ctx context.Context, d drain, n int) (got drainResult, err error) {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// http measures workflows of one call to a server in this process.
+// http measures workflows with a single call, to a server in this process.
 func (wf workflows) http(ctx context.Context) error {
-	url, stop, err := answering(ctx)
+	url, stop, err := startServer(ctx)
 	if err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func (wf workflows) http(ctx context.Context) error {
 	return err
 }
 
-// answering starts a server with a fixed response on a free port of this machine.
-func answering(ctx context.Context) (url string, stop func(), err error) {
+// startServer starts a server with a fixed response on a free port of this machine.
+func startServer(ctx context.Context) (url string, stop func(), err error) {
 	var listening net.ListenConfig
 	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -80,7 +80,7 @@ func (wf workflows) calls(ctx context.Context, url string) (float64, error) {
 	}
 	wg.Wait()
 	if n.Load() == 0 {
-		return 0, fmt.Errorf("call %s: no answer", url)
+		return 0, fmt.Errorf("call %s: no response", url)
 	}
 	return perSecond(int(n.Load()), time.Since(began)), nil
 }

@@ -14,7 +14,7 @@ type lateness struct {
 	name   string // of the measurement
 	unit   string // of the cost
 	timers timerSeries
-	extra  int // further timers that fill sets
+	extra  int // additional timers that fill sets
 
 	fill   func(context.Context, timerSeries) error
 	start  func(context.Context, timerSeries) (*services, error) // starts what fires the timers

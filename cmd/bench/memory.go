@@ -28,8 +28,8 @@ func (m memory) measure(ctx context.Context) error {
 	return nil
 }
 
-// grown returns the number of bytes by which do increases the memory of Redis. It runs do twice, since
-// Redis keeps statistics of each command from its first use on, some 30 kB each.
+// grown returns how many bytes of memory do adds to Redis. It runs do twice, since Redis allocates
+// statistics for each command at its first use, some 30 kB each.
 func (m memory) grown(ctx context.Context, do func() error) (float64, error) {
 	if err := m.fresh(ctx); err != nil {
 		return 0, err
@@ -47,8 +47,8 @@ func (m memory) grown(ctx context.Context, do func() error) (float64, error) {
 	return float64(m.used(ctx) - before), nil
 }
 
-// used returns the number of bytes that Redis uses without the buffers of its clients, which vary. For
-// these INFO has an estimate only.
+// used returns the number of bytes that Redis uses, without the buffers of its clients, which vary.
+// INFO has only an estimate of the latter.
 func (m memory) used(ctx context.Context) int64 {
 	used := m.read(ctx, nil).memory
 	_ = wire.EachMaster(ctx, m.rdb, func(ctx context.Context, master wire.Redis, _ string) error {

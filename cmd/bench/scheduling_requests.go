@@ -29,7 +29,7 @@ type callers struct {
 type serve func(ctx context.Context, on net.Listener) error
 
 // requests measures requests over gRPC, with the server and its clients in this process. The
-// limit is a server that answers without storing anything.
+// limit is a server that responds without storing anything.
 func (s scheduling) requests(ctx context.Context) error {
 	for _, c := range []callers{
 		{"Schedule, 1 caller", 1, 1},

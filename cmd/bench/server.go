@@ -89,7 +89,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	return s, nil
 }
 
-// answers waits until the server answers.
+// answers waits until the server responds.
 func (s *Server) answers(ctx context.Context) error {
 	for began := time.Now(); ; {
 		err := s.own(ctx)
@@ -97,7 +97,7 @@ func (s *Server) answers(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(began) > startTime {
-			return fmt.Errorf("redis-server does not answer: %w", err)
+			return fmt.Errorf("redis-server does not respond: %w", err)
 		}
 		select {
 		case <-s.gone:

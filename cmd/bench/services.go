@@ -121,7 +121,7 @@ func background(ctx context.Context, run func(context.Context) error) *services 
 }
 
 // processes starts services in separate processes, each with the whole request. It sends the
-// request over standard input, so that other users cannot see the password of Redis.
+// request over standard input so that other users cannot see the password of Redis.
 func (s *scenarioRun) processes(ctx context.Context, d servicesRequest) (*services, error) {
 	c := &services{}
 	var inputs []io.WriteCloser

@@ -32,7 +32,7 @@ func (t timers) register(ctx context.Context) error {
 		return err
 	}
 	got, err := t.drain(ctx, drain{
-		measuring: "timers registered", of: "timer", first: t.opts.size(5000, 300), most: 500_000, start: t.starter(servicesRequest{Timers: true}),
+		measuring: "timers registered", of: "timer", first: t.opts.size(5000, 300), limit: 500_000, start: t.starter(servicesRequest{Timers: true}),
 		fill: func(ctx context.Context, n int) error {
 			return t.publish(ctx, n, func(i int) event.Event { return t.scheduled(i, due.Add(time.Duration(i)*time.Millisecond)) })
 		},
@@ -57,7 +57,7 @@ func (t timers) fire(ctx context.Context) error {
 	}
 	now := time.Now()
 	got, err := t.drain(ctx, drain{
-		measuring: "timers fired", of: "timer", first: t.opts.size(5000, 300), most: 300_000, start: t.starter(servicesRequest{Timers: true}),
+		measuring: "timers fired", of: "timer", first: t.opts.size(5000, 300), limit: 300_000, start: t.starter(servicesRequest{Timers: true}),
 		fill: func(ctx context.Context, n int) error {
 			return t.set(ctx, t.timersKey(), n, func(i int) time.Time { return now.Add(time.Duration(i-n)*time.Microsecond - clockSlack) })
 		},

@@ -122,7 +122,7 @@ func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drainRes
 		of, each = "task", w.tasks
 	}
 	return s.drain(ctx, drain{
-		measuring: w.name, of: of, each: each, first: first, most: 100_000,
+		measuring: w.name, of: of, each: each, first: first, limit: 100_000,
 		start: s.starter(servicesRequest{Workers: true, Executors: true, Remote: !w.pure}),
 		fill:  func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
 		count: func(ctx context.Context, _ int) (int, error) {

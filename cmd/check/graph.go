@@ -33,11 +33,11 @@ mermaid elsewhere. FILE may be "-" for stdin.`,
 		}
 		switch format.String() {
 		case "text":
-			look := graph.Look{ASCII: *ascii || sh.ASCII(), Color: sh.OutColor()}
+			opts := graph.TextOptions{ASCII: *ascii || sh.ASCII(), Color: sh.OutColor()}
 			if sh.Terminal {
-				look.Width = sh.Width
+				opts.Width = sh.Width
 			}
-			return graph.Text(sh.Out, def, look)
+			return graph.Text(sh.Out, def, opts)
 		case "json":
 			return cli.WriteJSON(sh.Out, graph.Of(def))
 		default:

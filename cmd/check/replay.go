@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// replaying is one run of the command replay.
+// replaying is one run of flunq replay.
 type replaying struct {
 	sh     *cli.Shell
 	format *cli.Choice
@@ -167,7 +167,7 @@ func (r *replaying) read(ctx context.Context) (err error) {
 	return err
 }
 
-// momentOf parses --at.
+// momentOf parses the value of --at.
 func momentOf(text string) (*recording.Moment, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 1 {

@@ -20,8 +20,8 @@ type replayReport struct {
 
 // Limits of a report about many recordings.
 const (
-	mostReplayed = 6
-	mostFiles    = 2000
+	maxReplayed = 6
+	maxFiles    = 2000
 )
 
 // add adds the result for a file.
@@ -40,10 +40,10 @@ func (rr *replayReport) add(r *replaying, row replayRow) {
 	default:
 		file.Verdict, file.Text = report.Verdict{Text: "differs", Rating: report.Bad}, redact(where(row.Difference))
 	}
-	if len(rr.files) < mostFiles {
+	if len(rr.files) < maxFiles {
 		rr.files = append(rr.files, file)
 	}
-	if row.Verdict == nil || row.Agrees && rr.first != nil || len(rr.runs) >= mostReplayed {
+	if row.Verdict == nil || row.Agrees && rr.first != nil || len(rr.runs) >= maxReplayed {
 		return
 	}
 	printed := report.NewRecording(row.File)
@@ -126,8 +126,8 @@ func (r *replaying) writeReport() error {
 	if r.differing > len(p.runs) {
 		page.Notes = append(page.Notes, fmt.Sprintf("Timelines of %d of the %s recordings that differ.", len(p.runs), history.Number(r.differing)))
 	}
-	if r.files > mostFiles {
-		page.Notes = append(page.Notes, history.Count(r.files-mostFiles, "recording")+" omitted from the list.")
+	if r.files > maxFiles {
+		page.Notes = append(page.Notes, history.Count(r.files-maxFiles, "recording")+" omitted from the list.")
 	}
 	return r.page.Write(page)
 }

@@ -146,7 +146,7 @@ func (c *testCase) junit(file string) junitCase {
 	return out
 }
 
-// headlineOf summarizes differences on one line.
+// headlineOf summarizes differences in one line.
 func headlineOf(differences []spec.Difference) string {
 	var names []string
 	for _, d := range differences {

@@ -260,7 +260,7 @@ func (c configContext) password(file *configFile) (string, error) {
 }
 
 // Sources returns the values of a place with their origins, passwords redacted.
-func (p place) Sources() []source {
+func (p location) Sources() []source {
 	p.URL.Value, p.URL.Help = store.Redacted(p.URL.Value), "address of Redis"
 	p.tenant.Help = "tenant that commands act for"
 	p.context.Help = "context of the configuration file"

@@ -52,8 +52,8 @@ type Remote struct {
 // Close closes the connection.
 func (r *Remote) Close() { _ = r.Redis.Close() }
 
-// Connect connects to the Redis that is selected by, in this order, the flags, the
-// environment, the configuration or a running flunq dev.
+// Connect connects to the selected Redis. The flags take precedence over the environment, the
+// configuration and a running flunq dev, in this order.
 func (t *Target) Connect(ctx context.Context) (*Remote, error) { return t.ConnectWith(ctx, nil) }
 
 // ConnectWith is like Connect, for a command that knows secrets.
@@ -89,8 +89,8 @@ func (t *Target) ConnectWith(ctx context.Context, secrets map[string]any) (*Remo
 	}, nil
 }
 
-// Now returns the time by the clock of the Redis that has the tenant, by which timers and ages are
-// counted; for all tenants of a cluster, that of any master that answers.
+// Now returns the time of the Redis that has the tenant; timers and ages depend on it. For all
+// tenants of a cluster, it returns the time of any master that responds.
 func (r *Remote) Now(ctx context.Context, allTenants bool) (time.Time, error) {
 	if allTenants {
 		return store.AnyNow(ctx, r.Store)
@@ -147,13 +147,13 @@ func Pause(ctx context.Context, d time.Duration) error {
 // defaultRedis is the address of Redis if none is selected.
 const defaultRedis = "redis://127.0.0.1:6379"
 
-// place is the address of an engine. Each value has its origin.
-type place struct {
+// location is the address of an engine. Each value knows its origin.
+type location struct {
 	URL, password, tenant, context source // the values as given
 }
 
 // address returns the URL including the password.
-func (p place) address() string {
+func (p location) address() string {
 	if p.password.Value == "" {
 		return p.URL.Value
 	}
@@ -176,8 +176,7 @@ func HasPassword(address string) bool {
 	return at >= 0 && strings.Contains(rest[:at], ":")
 }
 
-// chosen is the selected context. One that a flag selects takes precedence over the
-// environment.
+// chosen is the selected context. If a flag selected it, it takes precedence over the environment.
 type chosen struct {
 	configContext
 
@@ -185,18 +184,17 @@ type chosen struct {
 	byFlag bool
 }
 
-// Resolve determines the Redis and the tenant. A context selected by a flag takes precedence over
-// the environment, as the flags do.
-func (t *Target) Resolve(ctx context.Context) (place, error) {
+// Resolve returns the selected Redis and tenant.
+func (t *Target) Resolve(ctx context.Context) (location, error) {
 	file, err := ReadConfig(t.Sh)
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	c, err := t.choose(file)
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
-	p := place{context: source{Name: "context", Value: c.Name, From: c.from}}
+	p := location{context: source{Name: "context", Value: c.Name, From: c.from}}
 	variable := t.variable("REDIS_URL")
 	if f := t.Scheduler; variable.Value == "" && f != nil {
 		variable = source{Value: f.redis.Text, From: f.redis.place}
@@ -215,7 +213,7 @@ func (t *Target) Resolve(ctx context.Context) (place, error) {
 	if err := store.CheckTenant(p.tenant.Value); err != nil {
 		return p, Fail(ExitMisuse, fmt.Errorf("%s: %w", p.tenant.From, err))
 	}
-	return p, t.unlock(&p, c, file)
+	return p, t.setPassword(&p, c, file)
 }
 
 func fromFlag(value, name string) source { return source{Value: value, From: "flag --" + name} }
@@ -265,8 +263,8 @@ func (c chosen) source(v configText) source {
 	return source{Value: v.Text, From: fmt.Sprintf("context %s in %s", c.Name, v.place)}
 }
 
-// dev uses the address that flunq dev has published, if that process still answers.
-func (p *place) dev(ctx context.Context, sh *Shell) {
+// dev uses the address published by flunq dev, if that process still responds.
+func (p *location) dev(ctx context.Context, sh *Shell) {
 	state, ok := ReadDevState(sh)
 	if !ok || !state.Answers(ctx) {
 		return
@@ -278,9 +276,9 @@ func (p *place) dev(ctx context.Context, sh *Shell) {
 	}
 }
 
-// unlock determines the password if the address has none. The password of a context goes
-// only to the Redis of that context; flunq dev needs none.
-func (t *Target) unlock(p *place, c chosen, file *configFile) error {
+// setPassword sets the password if the address has none. A context's password is sent only to the
+// Redis of that context; flunq dev needs none.
+func (t *Target) setPassword(p *location, c chosen, file *configFile) error {
 	p.password.Name = "redis-password"
 	variable := t.variable("REDIS_PASSWORD")
 	if f := t.Scheduler; variable.Value == "" && f != nil && p.URL.From == f.redis.place {
@@ -316,13 +314,13 @@ func CompleteContexts(sh *Shell) cobra.CompletionFunc {
 	}
 }
 
-// devPatience is how long a running flunq dev may take to answer.
+// devPatience is how long to wait for a response of a running flunq dev.
 const devPatience = 10 * time.Second
 
-// DefaultTenant is the tenant of a run that names none.
+// DefaultTenant is the tenant of a run that does not name one.
 const DefaultTenant = "default"
 
-// BadID marks errors about a malformed id as misuse.
+// BadID turns an error about a malformed id into a misuse error.
 func BadID(err error) error {
 	if errors.Is(err, store.ErrName) {
 		return Fail(ExitMisuse, err)
@@ -347,8 +345,8 @@ func RedactedURL(address string) string {
 	return store.Redacted(address)
 }
 
-// LocalLimits returns limits that allow calls to this machine and its network, which
-// developers expect of a local run.
+// LocalLimits returns limits that allow calls to this machine and its network, as developers expect
+// of a local run.
 func LocalLimits() httpcall.Limits {
 	limits := httpcall.DefaultLimits()
 	limits.AllowPrivate, limits.AllowLoopback = true, true

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/cmd/replace"
 )
 
-// DevState is what a running flunq dev publishes for other commands.
+// DevState tells other commands how to reach a running flunq dev.
 type DevState struct {
 	URL     string    `json:"redis_url"`
 	PID     int       `json:"pid"`

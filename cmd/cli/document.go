@@ -102,7 +102,7 @@ func checkWorkflow(name string, text []byte) error {
 	return Misusef("%s is a mocks file: flunq run WORKFLOW --mocks %s", name, name)
 }
 
-// readAll reads to the end or until ctx ends, so that a command that waits for stdin can be
+// readAll reads to the end or until ctx ends so that a command that waits for stdin can be
 // interrupted.
 func readAll(ctx context.Context, file string, in io.Reader) ([]byte, error) {
 	type read struct {
@@ -241,7 +241,7 @@ func isDocument(path string) (bool, error) {
 	return hasDocumentKey(source), nil
 }
 
-// hasDocumentKey looks for the key without parsing, so that invalid documents are found
+// hasDocumentKey looks for the key without parsing so that invalid documents are found
 // too.
 func hasDocumentKey(source []byte) bool {
 	for line := range bytes.Lines(source) {

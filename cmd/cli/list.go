@@ -68,7 +68,7 @@ func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
 	}
 }
 
-// Stream prints rows as they come. -o json and yaml print them at the end, as one list.
+// Stream prints rows as they arrive. -o json and yaml print them at the end, as one list.
 type Stream[T any] struct {
 	Sh     *Shell
 	Format *Choice

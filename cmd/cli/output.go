@@ -165,7 +165,7 @@ func Paint(on bool, style, text string) string {
 }
 
 // Moment formats a time of an engine for people, in the zone of this machine (TZ) and with its
-// offset. Formats for programs and runs on a clock of their own use UTC, so that their output
+// offset. Formats for programs and runs on a clock of their own use UTC, so their output
 // does not depend on the machine. The zero time is empty.
 func Moment(t time.Time) string {
 	if t.IsZero() {

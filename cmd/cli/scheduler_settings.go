@@ -20,7 +20,7 @@ type SchedulerSettings struct {
 	PartitionsGiven bool // if false, the number in Redis takes precedence
 	Batch, Workers  int
 	Retry           schedule.Retry
-	Bucket          int           // seconds between two looks into the table for events that the index lacks
+	Bucket          int           // seconds between two searches of the table for events that the index lacks
 	Scan            time.Duration // interval of checks whether Redis has lost everything
 	Limits          schedule.Limits
 	Retention       time.Duration // of events that are done
@@ -34,7 +34,7 @@ type SchedulerSettings struct {
 	Kafka                   kafka.Options
 }
 
-// Where records are, requests come from, and events go.
+// The places where records are kept, requests arrive, and events are published.
 const (
 	InRedis  = "redis"
 	InDynamo = "dynamodb"
@@ -106,15 +106,15 @@ func (s *SchedulerSettings) table() []setting {
 	}
 }
 
-// check returns an error for each combination of settings that is invalid.
+// check returns an error for each invalid combination of settings.
 func (s *SchedulerSettings) check() (errs []error) {
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Limits.MinDelay >= s.Limits.MaxDelay {
 		wrong("SCHEDULER_MIN_DELAY is %s and SCHEDULER_MAX_DELAY is %s: want a smaller minimum", spanText(s.Limits.MinDelay), spanText(s.Limits.MaxDelay))
 	}
-	const mostInDynamo = 320 << 10 // with key and headers less than the 400 KB of an item
-	if s.Records == InDynamo && s.Limits.Payload > mostInDynamo {
-		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", sizeText(s.Limits.Payload), InDynamo, mostInDynamo>>10)
+	const maxInDynamo = 320 << 10 // with key and headers less than the 400 KB of an item
+	if s.Records == InDynamo && s.Limits.Payload > maxInDynamo {
+		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", sizeText(s.Limits.Payload), InDynamo, maxInDynamo>>10)
 	}
 	if s.Retry.First > s.Retry.Longest {
 		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want the maximum to be at least the first pause", spanText(s.Retry.First), spanText(s.Retry.Longest))

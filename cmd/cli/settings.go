@@ -98,7 +98,7 @@ func (s Settings) Groups() map[string]string {
 // Retention returns how long ended executions are kept.
 func (s Settings) Retention() engine.Retention {
 	r := engine.DefaultRetention()
-	r.Finished = store.Keep{Age: s.KeepFinished, Count: int64(s.KeepCount), Least: leastKept}
+	r.Finished = store.Keep{Age: s.KeepFinished, Count: int64(s.KeepCount), Least: minKept}
 	return r
 }
 
@@ -139,11 +139,11 @@ func (s *Settings) table() []setting {
 		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker holds at a time (documented elsewhere as 5)"},
 		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "concurrent tasks of one tenant in this process"},
 		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "concurrent tasks of all tenants in this process; 0: eight times EXECUTOR_CONCURRENCY"},
-		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history at which no further task begins; 0: no limit"},
-		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history at which no further task begins; 0: no limit"},
+		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history at which no new task starts; 0: no limit"},
+		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history at which no new task starts; 0: no limit"},
 		{"RECORD_INPUT_OBSERVATIONS", nil, truth(&s.Observations), "record the outcomes of inputs, for 'flunq inputs ls'"},
 		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open descendants of one execution; 0: no limit"},
-		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant at which no further one begins; 0: no limit"},
+		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant at which no new one starts; 0: no limit"},
 		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "percentage of Redis' maxmemory in use above which no execution begins; 0: no limit"},
 		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large responses that are being read, and as much again for their decoded form"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "consumer group of the executors"},

@@ -82,7 +82,7 @@ func (s screen) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Shell is what all commands share: the streams and the flags of the root.
+// Shell holds the streams and the global flags, which all commands share.
 type Shell struct {
 	Streams
 	Color *Choice
@@ -128,7 +128,7 @@ func (sh *Shell) Glyph(unicode, ascii string) string {
 	return unicode
 }
 
-// StickyWriter keeps its first error, so that writing to a full disk is reported.
+// StickyWriter keeps its first error so that writing to a full disk is reported.
 type StickyWriter struct {
 	Writer  io.Writer
 	Failure error

@@ -139,10 +139,10 @@ func fixedSpan(text string) (d time.Duration, ok bool) {
 	return d, err == nil && fixed
 }
 
-// leastKept and maxKept bound a retention period; 0 means forever.
+// minKept and maxKept bound a retention period; 0 means forever.
 const (
-	leastKept = time.Minute
-	maxKept   = 100 * 365 * 24 * time.Hour
+	minKept = time.Minute
+	maxKept = 100 * 365 * 24 * time.Hour
 )
 
 // keeping binds a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
@@ -150,8 +150,8 @@ const (
 func keeping(at *time.Duration) binding[time.Duration] {
 	return binding[time.Duration]{at, spanText, func(text string) (time.Duration, error) {
 		d, ok := fixedSpan(text)
-		if !ok || d != 0 && (d < leastKept || d > maxKept) {
-			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for no limit", spanText(leastKept), spanText(maxKept))
+		if !ok || d != 0 && (d < minKept || d > maxKept) {
+			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for no limit", spanText(minKept), spanText(maxKept))
 		}
 		return d, nil
 	}}

@@ -8,7 +8,7 @@ import (
 // release is the version, set by the linker: -ldflags "-X flunq.io/flunq/cmd/cli.release=1.2.3".
 var release string //nolint:gochecknoglobals // the linker can only set a variable
 
-// supportedDSL names the language by both of its names.
+// supportedDSL names the language by its old and its new name.
 const supportedDSL = "CNCF Serverless Workflow DSL 1.0.3 / Open Workflow Specification main"
 
 // build describes this binary in the JSON output.
@@ -22,7 +22,7 @@ type build struct {
 	DSL      string `json:"dsl"`
 }
 
-// Version returns what the linker and the go command stored in the binary.
+// Version returns the build information that the linker and the go command stored in the binary.
 func Version() build {
 	b := build{
 		Version:  release,

@@ -43,7 +43,7 @@ func Read(workflow, text string) *tui.Document {
 	return Document(def)
 }
 
-// does describes what a task does, without its kind.
+// does says what a task does, without its kind.
 func does(t *dsl.Task) string {
 	detail := strings.TrimPrefix(strings.TrimPrefix(graph.Detail(t), string(t.Kind)), " ")
 	if t.If != nil {

@@ -20,7 +20,7 @@ const (
 	blockedAfter = 100 * time.Millisecond // services without progress for this long count as blocked
 	checkPause   = time.Millisecond       // between two checks for busy services
 	seekEvery    = 250 * time.Millisecond // interval of searches for new streams
-	mostListed   = 100                    // maximum number of timers that a Move lists
+	maxListed    = 100                    // maximum number of timers that a Move lists
 	atOnce       = 100                    // timers fired by one script
 	anyTenant    = "default"              // all tenants share one set of timers
 )
@@ -115,7 +115,7 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 			continue
 		}
 		m.move.Fired++
-		if len(m.move.Timers) < mostListed {
+		if len(m.move.Timers) < maxListed {
 			m.move.Timers = append(m.move.Timers, d.Timer)
 		}
 	}
@@ -197,7 +197,7 @@ func (m *mover) seek(ctx context.Context) error {
 	return nil
 }
 
-// work is what the groups have not yet acknowledged.
+// work describes the events that the groups have not acknowledged yet.
 type work struct {
 	unread  bool
 	pending int

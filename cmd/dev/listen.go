@@ -12,9 +12,9 @@ import (
 // Limits on what a client may send. miniredis panics on malformed commands, and allocates
 // memory for a string of any announced length.
 const (
-	longestLine   = 64 << 10
-	mostArguments = 1 << 20
-	longestText   = 64 << 20
+	longestLine  = 64 << 10
+	maxArguments = 1 << 20
+	longestText  = 64 << 20
 )
 
 // listen serves clients on an address of this machine.
@@ -81,7 +81,7 @@ func (c *client) next() error {
 	}
 	n, err := strconv.Atoi(string(line[min(1, len(line)-2) : len(line)-2]))
 	switch {
-	case c.args == 0 && (line[0] != '*' || err != nil || n > mostArguments):
+	case c.args == 0 && (line[0] != '*' || err != nil || n > maxArguments):
 		return protocolError("expected '*' and the number of arguments")
 	case c.args == 0 && n <= 0: // Redis ignores it
 		return nil

@@ -52,8 +52,8 @@ func lockData(name string) (lock, error) {
 
 // holder returns the process that has locked a file, as a part of a message.
 func holder(f *os.File) string {
-	const most = 20
-	pid := make([]byte, most)
+	const limit = 20
+	pid := make([]byte, limit)
 	n, _ := f.Read(pid)
 	if _, err := strconv.Atoi(string(pid[:n])); err != nil {
 		return ""

@@ -38,7 +38,7 @@ type finding struct {
 	Examples []string `json:"examples,omitempty"`
 
 	number, bytes int64 // of finished executions
-	unreachable   bool  // the check was not possible because Redis did not answer
+	unreachable   bool  // the check was not possible because Redis did not respond
 }
 
 // diagnosis is the output of doctor.

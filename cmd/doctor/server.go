@@ -140,7 +140,7 @@ func ofFailover(v store.Server) finding {
 		return finding{}
 	}
 	f := finding{Check: "failover", State: isDoubtful}
-	f.Text = "replication is asynchronous: a failover may lose the last writes, and a master that is cut off accepts further writes that are lost"
+	f.Text = "replication is asynchronous: a failover may lose the last writes, and a master that is cut off accepts more writes that are lost"
 	switch {
 	case v.Guarded > 0:
 		f.State = isFine

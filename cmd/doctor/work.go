@@ -142,13 +142,13 @@ func (d *doctor) timers(ctx context.Context) {
 		set.Count, set.Overdue = set.Count+other.Count, set.Overdue+other.Overdue
 	}
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
-	filter, list, most := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant, maxCounted
+	filter, list, limit := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant, maxCounted
 	if d.allTenants {
-		filter.Tenant, list, most = "", "flunq timers ls --overdue -A", 100 // set counts the others
+		filter.Tenant, list, limit = "", "flunq timers ls --overdue -A", 100 // set counts the others
 	} else if set.Count > 0 && !d.remote.Store.Clustered() {
 		f.Text += " of all tenants"
 	}
-	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", most)
+	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", limit)
 	if err != nil {
 		d.unchecked("timers", "", err)
 		return
@@ -217,7 +217,7 @@ func (d *doctor) stalled(ctx context.Context) {
 }
 
 func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.TimerOwners) {
-	found, err := inspect.New(d.remote.Store).Stuck(ctx, tenant, inspect.StuckQuery{Most: maxOpen, Quiet: quietAfter, Next: next})
+	found, err := inspect.New(d.remote.Store).Stuck(ctx, tenant, inspect.StuckQuery{Limit: maxOpen, Quiet: quietAfter, Next: next})
 	found.Found = slices.DeleteFunc(found.Found, func(id string) bool { return d.waits(ctx, tenant, id) })
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {

@@ -62,7 +62,7 @@ func (d diagnosis) write(sh *cli.Shell, all bool) {
 	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
 }
 
-// oneUnreachable replaces the checks that were not possible because Redis did not answer with one line.
+// oneUnreachable replaces the checks that were not possible because Redis did not respond with one line.
 func oneUnreachable(all []finding) (out []finding) {
 	var checks []string
 	at := -1
@@ -89,8 +89,8 @@ func oneUnreachable(all []finding) (out []finding) {
 // maxAlike is the maximum number of similar findings that are printed.
 const maxAlike = 10
 
-// condensed merges the findings of healthy tenants. Of many tenants with the same problem
-// it keeps the first ones and counts the others.
+// condensed merges the findings of healthy tenants. If many tenants have the same problem, it keeps
+// the first findings and counts the others.
 func condensed(all []finding) (out []finding) {
 	for len(all) > 0 {
 		kind := all[0]
@@ -107,7 +107,7 @@ func condensed(all []finding) (out []finding) {
 	return out
 }
 
-// few condenses findings of one check and verdict.
+// few condenses findings with the same check and verdict.
 func few(alike []finding) []finding {
 	if len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "" {
 		return []finding{merged(alike)}

@@ -20,7 +20,7 @@ func NewLintCommand(sh *cli.Shell) *cobra.Command {
 	always, portable := rules()
 	c := &cobra.Command{
 		Use:   "lint FILE…",
-		Short: "Find what is valid but probably wrong",
+		Short: "Find likely mistakes in valid workflows",
 		Long: `Shows what is valid in a workflow but probably does not do what its author meant,
 each with its position, a suggestion and the name of the rule. This includes all
 warnings of 'flunq validate'. FILE is as for validate. Exit code: 0 if
@@ -48,7 +48,7 @@ With --portable also what other runtimes do differently:
 	return c
 }
 
-// listed describes each rule on a line.
+// listed describes the rules, one per line.
 func listed(rules []dsl.Rule) string {
 	var out strings.Builder
 	for _, r := range rules {
@@ -66,7 +66,7 @@ type lint struct {
 	reports []report
 }
 
-// report is what was found in one document.
+// report holds the mistakes and findings of one document.
 type report struct {
 	File     string     `json:"file"`
 	Mistakes []cli.Note `json:"mistakes"` // if it is invalid

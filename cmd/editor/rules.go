@@ -53,8 +53,8 @@ func rules() (always, portable []dsl.Rule) {
 	}
 }
 
-// Lint returns what is valid but probably wrong in a document: the warnings of dsl.Parse and those
-// of further rules, in document order. The error is that of dsl.Parse.
+// Lint returns what is valid but probably wrong in a document, in document order: the warnings of
+// dsl.Parse and those of the rules. It returns the error of dsl.Parse.
 func Lint(name string, source []byte, portable bool) ([]yaml.Warning, error) {
 	def, warnings, err := dsl.Parse(name, source)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *linter) task(ref string, t *dsl.Task) {
 	}
 	if t.Kind == dsl.Listen && !l.bounded(ref, t) {
 		l.Warn(ruleListenTimeout, n.KeyPos("listen"), "add `timeout: {after: P7D}` to the task, to one around it or to the workflow; "+
-			"if it may wait forever, add the comment # flunq-lint: ignore "+ruleListenTimeout, "this waits forever if the event does not come")
+			"if it may wait forever, add the comment # flunq-lint: ignore "+ruleListenTimeout, "this waits forever if the event does not arrive")
 	}
 	if l.portable {
 		l.portability(ref, t, n)

@@ -21,7 +21,7 @@ type exit struct {
 	then string
 }
 
-// scope is what contains a list of tasks.
+// scope describes where a list of tasks appears.
 type scope struct {
 	group   string // the group of the tasks
 	handler string // the node to which errors lead

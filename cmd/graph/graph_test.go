@@ -53,7 +53,7 @@ func TestTextFits(t *testing.T) {
 	t.Parallel()
 	for name, def := range examples(t) {
 		var out strings.Builder
-		if err := graph.Text(&out, def, graph.Look{Width: 80}); err != nil {
+		if err := graph.Text(&out, def, graph.TextOptions{Width: 80}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -78,7 +78,7 @@ do:
   - 日本語: {set: {é: 1}, then: end}
 `)
 	var out strings.Builder
-	if err := graph.Text(&out, def, graph.Look{ASCII: true}); err != nil {
+	if err := graph.Text(&out, def, graph.TextOptions{ASCII: true}); err != nil {
 		t.Fatal(err)
 	}
 	want := "shop/wide 1.0.0\n|- \\u65e5\\u672c\\u8a9e  set \\u00e9 -> end\n`* end\n"

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Look configures a drawing for the terminal.
-type Look struct {
+// TextOptions configures a drawing for the terminal.
+type TextOptions struct {
 	ASCII bool // only ASCII characters
 	Color bool
 	Width int // columns; 0: unlimited
@@ -24,8 +24,8 @@ const nameLimit = 28
 
 // Text writes the workflow as a tree: one line per task in the order of execution, with jumps as
 // arrows.
-func Text(w io.Writer, def *dsl.Definition, look Look) error {
-	t := &tree{look: look}
+func Text(w io.Writer, def *dsl.Definition, opts TextOptions) error {
+	t := &tree{opts: opts}
 	head := def.Document.Namespace + "/" + def.Document.Name + " " + def.Document.Version
 	t.row("", "", printable(head), documentDetail(def))
 	t.rows("", taskRows(def.Do))
@@ -113,7 +113,7 @@ func arrow(then string) string {
 }
 
 type tree struct {
-	look Look
+	opts TextOptions
 	out  strings.Builder
 }
 
@@ -138,13 +138,13 @@ func (t *tree) rows(prefix string, rows []row) {
 
 func (t *tree) row(prefix, pad, name, detail string) {
 	pad = cmp.Or(pad, "  ")
-	if t.look.Width > 0 {
-		space := t.look.Width - width(prefix) - width(name) - len(pad)
+	if t.opts.Width > 0 {
+		space := t.opts.Width - width(prefix) - width(name) - len(pad)
 		detail = t.fit(t.legible(detail), space)
 	} else {
 		detail = t.legible(detail)
 	}
-	if t.look.Color {
+	if t.opts.Color {
 		prefix, name = "\x1b[2m"+prefix+"\x1b[0m", "\x1b[1m"+name+"\x1b[0m"
 	}
 	if detail == "" {
@@ -160,7 +160,7 @@ func (t *tree) fit(text string, columns int) string {
 }
 
 func (t *tree) glyph(fine, ascii string) string {
-	if t.look.ASCII {
+	if t.opts.ASCII {
 		return ascii
 	}
 	return fine
@@ -169,7 +169,7 @@ func (t *tree) glyph(fine, ascii string) string {
 // legible returns text without control characters that the terminal can show.
 func (t *tree) legible(text string) string {
 	text = printable(text)
-	if !t.look.ASCII {
+	if !t.opts.ASCII {
 		return text
 	}
 	text = strings.NewReplacer("→", "->", "…", "...", "×", "x").Replace(text)

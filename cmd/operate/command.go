@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// command is what the commands that read an engine have in common.
+// command holds what every command that reads an engine needs.
 type command struct {
 	sh     *cli.Shell
 	target *cli.Target
@@ -34,7 +34,7 @@ func newCommand(c *cobra.Command, sh *cli.Shell, formats ...string) command {
 	return out
 }
 
-// change is what the commands that change an engine have in common.
+// change holds what every command that changes an engine needs.
 type change struct {
 	command
 	*cli.Consent
@@ -98,7 +98,7 @@ func (c command) runWithSecrets(file *string, run func(context.Context, *cli.Rem
 	}
 }
 
-// batch is what commands share that change executions: named ones, or those that flags select.
+// batch is shared by the commands that change executions, either by id or selected by flags.
 type batch struct {
 	change
 
@@ -135,7 +135,7 @@ func (b *batch) find(ctx context.Context, r *cli.Remote, ids []string, refuse fu
 }
 
 // findAll reads executions, each once. It returns an error for each that does not exist or that refuse
-// returns one for, so that the caller changes none.
+// returns one for so that the caller changes none.
 func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
 	var found []store.Execution
 	var wrong []error
@@ -167,24 +167,24 @@ func idsOf(executions []store.Execution) []string {
 // confirmAll lists the first of n executions that will be changed, and asks for confirmation. The list
 // leaves out flags that follow the verb.
 func (b *batch) confirmAll(ctx context.Context, verb string, n int, of func(int) (id, status string)) error {
-	const most = 10
+	const limit = 10
 	listed, _, _ := strings.Cut(verb, " ")
 	var lines []string
-	for i := range min(n, most) {
+	for i := range min(n, limit) {
 		id, status := of(i)
 		lines = append(lines, fmt.Sprintf("%s %s (%s)", listed, id, status))
 	}
-	if n > most {
-		lines = append(lines, fmt.Sprintf("%s %s more: %s in all", listed, history.Number(n-most), history.Count(n, "execution")))
+	if n > limit {
+		lines = append(lines, fmt.Sprintf("%s %s more: %s in all", listed, history.Number(n-limit), history.Count(n, "execution")))
 	}
 	return b.confirm(ctx, verb, lines...)
 }
 
 // someErrors returns an error with the first few texts; nil if there are none.
 func someErrors(texts []string) error {
-	const most = 10
-	if len(texts) > most {
-		texts = append(slices.Clone(texts[:most]), history.Number(len(texts)-most)+" more")
+	const limit = 10
+	if len(texts) > limit {
+		texts = append(slices.Clone(texts[:limit]), history.Number(len(texts)-limit)+" more")
 	}
 	var all []error
 	for _, text := range texts {

@@ -259,16 +259,16 @@ func (t *diffTask) differences(other *diffTask) (out []string) {
 	return append(out, dataDifferences("error", t.problem, other.problem)...)
 }
 
-// mostDifferences is the maximum number of paths listed for a value.
-const mostDifferences = 20
+// maxDifferences is the maximum number of paths listed for a value.
+const maxDifferences = 20
 
 // dataDifferences describes the places at which two values differ.
 func dataDifferences(path string, a, b any) (out []string) {
 	for d := range canonical.Differences(a, b) {
 		out = append(out, cmp.Or(path+d.Path, ".")+": "+shown(d.A, d.InA)+" -> "+shown(d.B, d.InB))
 	}
-	if len(out) > mostDifferences {
-		out = append(out[:mostDifferences], history.Number(len(out)-mostDifferences)+" more")
+	if len(out) > maxDifferences {
+		out = append(out[:maxDifferences], history.Number(len(out)-maxDifferences)+" more")
 	}
 	return out
 }

@@ -63,7 +63,7 @@ type deadLetterListing struct {
 	limit  int
 }
 
-// run lists what can be read, even if a master of a cluster does not answer, and returns an error that
+// run lists what can be read, even if a master of a cluster does not respond, and returns an error that
 // says what is missing.
 func (l *deadLetterListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
 	now, err := r.Now(ctx, l.filter.allTenants)

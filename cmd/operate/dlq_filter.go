@@ -75,7 +75,7 @@ type deadLetterSource struct{ tenant, stream string }
 
 // sources returns the streams that can contain matching dead letters, and the maximum
 // number of entries to search in each stream of the other key scheme. If a master of a cluster does
-// not answer, it returns those of the others and an error.
+// not respond, it returns those of the others and an error.
 func (f *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources []deadLetterSource, entries int, err error) {
 	tenants, pattern := []string{r.Tenant}, r.Tenant
 	if f.allTenants {
@@ -130,7 +130,7 @@ func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (stream.Dead
 }
 
 // newest returns at most limit+1 matching dead letters that follow a given one, newest
-// first. If a master of a cluster does not answer, it returns those of the others and an error.
+// first. If a master of a cluster does not respond, it returns those of the others and an error.
 func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]stream.DeadLetter, error) {
 	from, to, err := f.span(now)
 	if err != nil {

@@ -48,7 +48,7 @@ func NewHistoryCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "history ID",
 		Short: "Show the events of an execution",
 		Long: `Shows the history of an execution, oldest event first. For each call it shows the URL as
-it was sent, with *** for secrets, and the status of the answer (-o json: data.call);
+it was sent, with *** for secrets, and the status of the response (-o json: data.call);
 histories written by an earlier flunq do not contain these.
 
 -o jsonl is a recording, as 'flunq run --record' writes it: a header with the document and

@@ -31,7 +31,7 @@ type attemptLog struct {
 	wanted   func(*history.TaskRun) bool
 	runs     *history.Execution
 	begun    bool
-	reset    *event.Reset               // what the execution was made from
+	reset    *event.Reset               // the execution that this one was created from
 	requests *actions.Requests          // nil if they cannot be computed
 	asked    map[string]actions.Request // requests of open calls, by task run
 	out      cli.Stream[attemptRow]
@@ -128,7 +128,7 @@ func (l *attemptLog) run(ctx context.Context, r *cli.Remote, args []string) erro
 	return l.end(ctx, r)
 }
 
-// choose decides which runs are shown.
+// choose sets which runs are shown.
 func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string) error {
 	container := map[string]bool{"do": true, "for": true, "fork": true, "try": true, "workflow": true}
 	if task == "" {
@@ -158,8 +158,8 @@ func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string)
 	return cli.Misusef("workflow %s has no task %s%s; tasks: %s", x.Workflow, cli.Printable(task), cli.DidYouMean(task, names, ""), cli.Printable(cli.ShortList(slices.Compact(names))))
 }
 
-// begin prepares to compute requests, once. It needs the document, which is known once the execution
-// has begun.
+// begin prepares the computation of requests, once. It needs the document, which is known as soon as
+// the execution has started.
 func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution) error {
 	if l.begun || x.Definition == "" {
 		return nil
@@ -214,7 +214,7 @@ func (l *attemptLog) row(run *history.TaskRun) attemptRow {
 	return row
 }
 
-// end prints the attempts that have not ended, unless the execution has.
+// end prints the attempts that have not ended.
 func (l *attemptLog) end(ctx context.Context, r *cli.Remote) error {
 	now, err := r.Store.NowOf(ctx, r.Tenant)
 	if err != nil {
@@ -233,7 +233,7 @@ func (l *attemptLog) end(ctx context.Context, r *cli.Remote) error {
 	return l.out.End()
 }
 
-// text prints an attempt as curl prints a request.
+// text prints an attempt in the style of curl -v.
 func (l *attemptLog) text(row attemptRow) {
 	style, took := "", "after"
 	switch {
@@ -261,7 +261,7 @@ func (l *attemptLog) text(row attemptRow) {
 		writeLines(l.sh, "> ", "(headers and body are unknown: "+q.Problem+")")
 	}
 	if c := row.Call; c != nil {
-		status := "(no answer)"
+		status := "(no response)"
 		if c.Status != 0 {
 			status = strconv.Itoa(c.Status)
 		}

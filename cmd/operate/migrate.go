@@ -43,8 +43,8 @@ The move is atomic and is recorded in the history. 'flunq migrate ID --to OLD' m
 back, as long as everything since then follows from the old document.
 
 Name executions, or select those of a workflow with --workflow or --to NAME:VERSION, and
-further with --status, --since, --before, --where, --label and --stuck. The exit code is 4
-if one of them cannot be migrated. Register a version with 'flunq workflows register'.`,
+refine the selection with --status, --since, --before, --where, --label and --stuck. The
+exit code is 4 if one of them cannot be migrated. Register a version with 'flunq workflows register'.`,
 		Example: `  flunq migrate order-7 --to 1.1.0
   flunq migrate --to shop.order:1.1.0 --dry-run
   flunq migrate --workflow shop.order --from 1.0.0 --to 1.1.0 -o json`,

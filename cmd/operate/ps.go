@@ -71,7 +71,7 @@ func (l *executionListing) check() error {
 	return l.selection.check()
 }
 
-// run lists what can be read, even if a master of a cluster does not answer or an execution is damaged,
+// run lists what can be read, even if a master of a cluster does not respond or an execution is damaged,
 // and returns an error that says what is missing.
 func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
 	now, err := r.Now(ctx, l.allTenants)

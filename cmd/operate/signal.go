@@ -70,7 +70,7 @@ func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
 	return s.flags(&cobra.Command{
 		Use:   "suspend [ID…]",
 		Short: "Suspend executions until they are resumed",
-		Long: `Suspends executions: they begin no further task. Running tasks finish; timers that fire
+		Long: `Suspends executions: they start no new tasks. Running tasks finish; timers that fire
 and events that arrive wait until the execution is resumed.`,
 		Example: `  flunq suspend order-7
   flunq suspend order-7 --wait && flunq resume order-7

@@ -91,7 +91,7 @@ searches all keys.`,
 	return c
 }
 
-// run lists what can be read, even if a master of a cluster does not answer, and returns an error that
+// run lists what can be read, even if a master of a cluster does not respond, and returns an error that
 // says what is missing.
 func (l *timerListing) run(ctx context.Context, r *cli.Remote, _ []string) error {
 	now, err := r.Now(ctx, l.allTenants)

@@ -13,8 +13,8 @@ import (
 
 // The default page size, and how many rows a page searches if a filter matches few.
 const (
-	usualRows  = 100
-	maxScanned = 5000
+	defaultRows = 100
+	maxScanned  = 5000
 )
 
 // Page returns a part of a table.
@@ -22,7 +22,7 @@ func (pb *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 	pb.lock()
 	defer pb.mu.Unlock()
 	if q.Limit <= 0 {
-		q.Limit = usualRows
+		q.Limit = defaultRows
 	}
 	switch q.Table {
 	case tui.Executions:

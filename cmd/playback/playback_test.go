@@ -115,7 +115,7 @@ func (r run) at(n int) *playback.Playback {
 	return f
 }
 
-// everything returns all answers of a playback that do not depend on how it was moved.
+// everything returns all responses of a playback that do not depend on how it was moved.
 func everything(t *testing.T, f *playback.Playback) string {
 	t.Helper()
 	ctx := t.Context()

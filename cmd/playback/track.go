@@ -25,8 +25,8 @@ type track struct {
 
 	x        *history.Execution
 	frames   []int             // by version, from 0
-	states   []tui.State       // likewise: the state after it
-	decided  []int             // likewise: the last version up to it with a complete decision
+	states   []tui.State       // by version: the state after it
+	decided  []int             // by version: the last version up to it with a complete decision
 	ends     []int             // versions that ended the execution
 	open     map[any]*interval // those that have not ended, by key
 	children []*track
@@ -107,7 +107,7 @@ func (t *track) take(frame int, e event.Event) (was tui.State) {
 	return was
 }
 
-// decide replays an event. After a failure it replays no further events.
+// decide replays an event. After a failure it does nothing.
 func (t *track) decide(e event.Event) {
 	if t.head == nil {
 		return

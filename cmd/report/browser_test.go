@@ -233,7 +233,7 @@ func (b *browser) call(method string, params any) json.RawMessage {
 			return m.Result
 		}
 	}
-	b.t.Fatalf("%s: no answer within %v", method, patience)
+	b.t.Fatalf("%s: no response within %v", method, patience)
 	return nil
 }
 

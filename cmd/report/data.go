@@ -103,10 +103,10 @@ func redacted(line []byte) []byte {
 }
 
 // short returns the beginning of text on one line.
-func short(text string, most int) string {
+func short(text string, limit int) string {
 	text = strings.Join(strings.Fields(excerpt.Escaped(text)), " ")
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
 	}
 	return text
 }

@@ -149,7 +149,7 @@ do:
 	if n := len(dataOf(t, got)[0].Rows); n > 400 {
 		t.Errorf("%d rows", n)
 	}
-	for _, described := range []string{"9,900 further runs", `"omitted":"9,900 runs"`, ` further events"`, "values are truncated"} {
+	for _, described := range []string{"9,900 more runs", `"omitted":"9,900 runs"`, ` more events"`, "values are truncated"} {
 		if !bytes.Contains(got, []byte(described)) {
 			t.Errorf("the page does not contain: %s", described)
 		}

@@ -24,7 +24,7 @@ const (
 type row struct {
 	run     *run   // nil: the row represents several runs
 	label   string // of several runs
-	detail  string // likewise
+	detail  string // of several runs
 	inside  []*row
 	runs    []*run // those of an iteration or an attempt, or omitted runs
 	omitted bool
@@ -188,7 +188,7 @@ func rowOfOmitted(runs []*run) *row {
 			text = append(text, fmt.Sprintf("%d %s", counts[s], s.word()))
 		}
 	}
-	return &row{label: "… " + history.Count(len(runs), "further run"), detail: strings.Join(text, ", "), runs: runs, omitted: true}
+	return &row{label: "… " + history.Count(len(runs), "more run"), detail: strings.Join(text, ", "), runs: runs, omitted: true}
 }
 
 // word returns a state as text.

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// run is what the page shows about a run of a task, or about an execution.
+// run describes a task run or an execution for the page.
 type run struct {
 	*history.TaskRun
 
@@ -91,7 +91,7 @@ type eventEntry struct {
 	data *datum
 }
 
-// takeEvent adds an event of a history.
+// takeEvent adds the next event of a history.
 func (r *Recording) takeEvent(recorded event.Recorded) error {
 	e, err := recorded.Event()
 	if err != nil {
@@ -114,7 +114,7 @@ const longestText = 140
 
 func key(execution, task string) string { return execution + " " + task }
 
-// note updates the runs with an event, and returns the run that it is about.
+// note applies an event to the runs, and returns the run that it is about.
 func (r *Recording) note(e event.Event, entry history.Entry) *run {
 	execution := r.executions[e.Execution]
 	if execution == nil {
@@ -165,7 +165,7 @@ func (r *Recording) note(e event.Event, entry history.Entry) *run {
 	return x
 }
 
-// start adds what is known about an execution.
+// start fills in the run of an execution.
 func (r *Recording) start(x *run, started *history.Data) {
 	x.detail = x.execution
 	if started == nil {
@@ -177,7 +177,7 @@ func (r *Recording) start(x *run, started *history.Data) {
 	}
 }
 
-// documentOf returns the document that an execution runs, nil if it is unknown.
+// documentOf returns the document of an execution, nil if it is unknown.
 func (r *Recording) documentOf(execution string, s *history.Data) *document {
 	if execution == r.head.ID && len(r.docs) > 0 {
 		return r.docs[0]
@@ -196,7 +196,7 @@ func (r *Recording) documentOf(execution string, s *history.Data) *document {
 	return found
 }
 
-// begin adds what is known about a run of a task.
+// begin fills in a task run.
 func (r *Recording) begin(x *run) {
 	id := key(x.execution, x.String())
 	x.parent = r.byKey[key(x.execution, x.Parent.String())]

@@ -71,7 +71,7 @@ type (
 		From      string `json:"from"`
 		To        string `json:"to,omitempty"`
 		After     string `json:"after"`           // since the start
-		Until     string `json:"until,omitempty"` // likewise, if that differs
+		Until     string `json:"until,omitempty"` // since the start, if different from After
 		Took      string `json:"took,omitempty"`
 		Then      string `json:"then,omitempty"`
 
@@ -389,7 +389,7 @@ func (v *viewer) list() []eventData {
 		if i < firstEvents || i >= len(v.events)-lastEvents {
 			out = append(out, v.event(h))
 		} else if i == firstEvents {
-			out = append(out, eventData{Omitted: history.Count(len(v.events)-lastEvents-firstEvents, "further event")})
+			out = append(out, eventData{Omitted: history.Count(len(v.events)-lastEvents-firstEvents, "more event")})
 		}
 	}
 	return out

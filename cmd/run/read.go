@@ -37,8 +37,8 @@ func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config) error {
 	return r.ReadWith(ctx, cfg)
 }
 
-// useFilesBeside reads the mocks and the input that belong to the document, unless flags or
-// tests give others.
+// useFilesBeside selects the mocks and the input beside the document, unless flags or tests specify
+// others.
 func (r *Runner) useFilesBeside(file string) {
 	if r.later {
 		return
@@ -96,7 +96,7 @@ func (r *Runner) readExample(ctx context.Context, cfg *sim.Config) error {
 	return r.ReadWith(ctx, cfg)
 }
 
-// checkNames checks the tenant, the id and flags that exclude each other.
+// checkNames checks the tenant, the id, and flags that cannot be combined.
 func (r *Runner) checkNames(context.Context, *sim.Config) error {
 	if r.realTime && r.speed != "" {
 		return cli.Misusef("--real-time and --speed exclude each other")
@@ -179,7 +179,7 @@ func (r *Runner) readTimes(_ context.Context, cfg *sim.Config) error {
 	}
 	pace, err := strconv.ParseFloat(strings.TrimSuffix(r.speed, "x"), 64)
 	if err != nil || !(pace > 0 && pace < 1e9) {
-		return cli.Misusef("--speed %q: want a number of times, such as 60x", r.speed)
+		return cli.Misusef("--speed %q: want a factor such as 60x", r.speed)
 	}
 	cfg.Pace = pace
 	return nil
@@ -202,23 +202,23 @@ func (r *Runner) readStart(cfg *sim.Config) error {
 }
 
 // recordTo runs a simulation and writes its recording to a file, unless the name is empty, and to
-// further writers.
-func recordTo(ctx context.Context, file string, cfg sim.Config, further ...io.Writer) (*sim.Result, error) {
+// other writers.
+func recordTo(ctx context.Context, file string, cfg sim.Config, others ...io.Writer) (*sim.Result, error) {
 	if file == "" {
-		return recording.Record(ctx, cfg, io.MultiWriter(further...))
+		return recording.Record(ctx, cfg, io.MultiWriter(others...))
 	}
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file, err))
 	}
-	result, err := recording.Record(ctx, cfg, io.MultiWriter(append(further, f)...))
+	result, err := recording.Record(ctx, cfg, io.MultiWriter(append(others, f)...))
 	if closed := f.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("write the recording: %w", closed)
 	}
 	return result, err
 }
 
-// CheckSecrets returns an error if a document uses a secret that is not given.
+// CheckSecrets returns an error if a document uses a secret that is missing.
 func (r *Runner) CheckSecrets(_ context.Context, cfg *sim.Config) error {
 	if r.later {
 		return nil

@@ -49,7 +49,7 @@ func (r *Runner) writeMocks() error {
 	}
 	r.Sh.Hint("%s written to %s", history.Count(r.recorder.Len(), "call"), cli.Printable(r.recordMocks))
 	if len(left) > 0 {
-		return errors.New("binary answers cannot be mocked, so their bodies are left out: " + cli.Printable(strings.Join(left, ", ")))
+		return errors.New("binary responses cannot be mocked, so their bodies are left out: " + cli.Printable(strings.Join(left, ", ")))
 	}
 	return nil
 }

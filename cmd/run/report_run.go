@@ -97,7 +97,7 @@ type ReportFile struct {
 	name string
 }
 
-// OpenReport returns the file of a name. It returns an error if the file cannot be written, so that
+// OpenReport returns the file of a name. It returns an error if the file cannot be written so that
 // this is known before the work begins.
 func OpenReport(sh *cli.Shell, name string) (ReportFile, error) {
 	file := ReportFile{sh, name}

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// mostShown is the maximum number of runs in the report of a search.
-const mostShown = 12
+// maxShown is the maximum number of runs in the report of a search.
+const maxShown = 12
 
 // writeReport writes the findings, if a report is wanted: each finding with its story and the
 // run that shows it, or a run without faults if there is none.
@@ -113,10 +113,10 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 	if f.Detail != "" && f.Orders == nil {
 		out.Detail = cli.Printable(got.redact(f.Detail + more(f)))
 	}
-	for _, u := range f.Calls[:min(mostDiffer, len(f.Calls))] {
+	for _, u := range f.Calls[:min(maxDiffering, len(f.Calls))] {
 		out.Differ = append(out.Differ, report.Change{Path: cli.Printable(got.redact(short(u.String()))), Usual: "carried out " + times(u.Usual), Here: "carried out " + times(u.Here)})
 	}
-	for _, u := range f.Differ[:min(mostDiffer, len(f.Differ))] {
+	for _, u := range f.Differ[:min(maxDiffering, len(f.Differ))] {
 		out.Differ = append(out.Differ, report.Change{
 			Path: cli.Printable(differPath(u.Path)), Usual: cli.Printable(got.redact(valueText(u.A))), Here: cli.Printable(got.redact(valueText(u.B))),
 		})
@@ -147,9 +147,9 @@ func (*searcher) countsOf(got *searched, f *search.Finding) string {
 }
 
 func sideOf(got *searched, o *search.Orders, i int) report.Side {
-	const most = 40
+	const limit = 40
 	side, out := o.Sides[i], report.Side{Head: sideHead(o, i)}
-	for _, step := range side.Steps[:min(most, len(side.Steps))] {
+	for _, step := range side.Steps[:min(limit, len(side.Steps))] {
 		out.Steps = append(out.Steps, report.Step{
 			At: "+" + history.Duration(step.At), Text: cli.Printable(got.redact(stepText(step.Task, step))), Marked: step.Marked,
 		})
@@ -167,7 +167,7 @@ type shownRun struct {
 
 // addRun repeats a scenario and adds its events to the report.
 func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searched, run shownRun) {
-	if len(page.Runs) >= mostShown {
+	if len(page.Runs) >= maxShown {
 		return
 	}
 	printed := report.NewRecording(run.name)

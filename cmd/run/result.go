@@ -53,10 +53,10 @@ func (r *Runner) unended(why string) error {
 // hintForWaiting suggests how to avoid an endless wait. The likely cause is an event that
 // arrived but was not taken.
 func hintForWaiting(missed []sim.Missed) string {
-	const most = 10
+	const limit = 10
 	var text strings.Builder
 	for i, m := range missed {
-		if i == most {
+		if i == limit {
 			fmt.Fprintf(&text, "and %s not taken\n", history.Count(len(missed)-i, "more event"))
 			break
 		}

@@ -85,7 +85,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
 	f.StringVar(&r.id, "id", "", "give the execution the `ID` (default: derived from the seed, or random with --redis-url)")
 	f.StringVar(&r.record, "record", "", "write the recording to `FILE`")
-	f.StringVar(&r.recordMocks, "record-mocks", "", "write mocks that repeat the answers of the real services to `FILE`")
+	f.StringVar(&r.recordMocks, "record-mocks", "", "write mocks that repeat the responses of the real services to `FILE`")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
 	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
 	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")

@@ -37,7 +37,7 @@ out (those that change something; repeats with the same Idempotency-Key count on
 what mocks keep at the end. A difference between runs without faults is a race. So is an
 update that is lost after a delay. The workflow also fails if a call is carried out
 twice with different keys, if a call whose answer was lost is never compensated, or if an
-execution waits forever. Anything else that depends on a delay or a lost answer is a
+execution waits forever. Anything else that depends on a delay or a lost response is a
 note. Ids, and values derived from the start time of a run, are not compared.
 
 Each finding is reduced to the faults it needs and shown as a story, or as two runs side
@@ -55,7 +55,7 @@ Faults: crash (a process dies and restarts), drop (a request to Redis or its rep
 lost), dup (an event is delivered twice), delay (a process pauses), stop (a process is
 asked to stop: it finishes what it has begun and releases the rest; another process
 starts later), outage (Redis is unavailable for a while), clock (Redis' clock jumps
-ahead), http (the answer to a call is lost). One seed in eight adds more: operators
+ahead), http (the response to a call is lost). One seed in eight adds more: operators
 suspend, resume, cancel and retry, some message crashes its processes until it becomes a
 dead letter, or calls outlast leases; --expect, --once and the hints do not apply there.
 
@@ -214,11 +214,11 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 
 func (s *searcher) numbers() error {
 	for _, n := range []struct {
-		flag      string
-		got, most int
+		flag       string
+		got, limit int
 	}{{"executions", s.executions, 10_000}, {"processes", s.processes, 64}} {
-		if n.got < 1 || n.got > n.most {
-			return cli.Misusef("--%s is %d, want 1 to %d", n.flag, n.got, n.most)
+		if n.got < 1 || n.got > n.limit {
+			return cli.Misusef("--%s is %d, want 1 to %d", n.flag, n.got, n.limit)
 		}
 	}
 	switch {

@@ -134,7 +134,7 @@ func (*searcher) share(got *searched, o search.Outcome) string {
 	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
 }
 
-// longestOutput is the maximum length of an output, in bytes.
+// longestOutput is the maximum length of a printed output, in bytes.
 const longestOutput = 160
 
 func (*searcher) outcomeText(got *searched, o search.Outcome) string {
@@ -193,27 +193,27 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	printf("repeat with: %s", s.repeat(got, f))
 }
 
-// companionCount describes in how many runs of flunq's built-in workflows something was found,
-// and in which workflow.
+// companionCount says in how many runs of flunq's built-in workflows a finding occurred, and in
+// which workflow.
 func companionCount(got *searched, f *search.Finding) string {
 	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search also runs, here %q%s",
 		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f))
 }
 
-// more returns how many other tasks a finding concerns.
+// more says how many other tasks have the same finding.
 func more(f *search.Finding) string {
 	switch n := len(f.Tasks) - 1; {
 	case n < 1:
 		return ""
 	case n == 1:
-		return ", and one other task likewise"
+		return ", and one other task too"
 	default:
-		return ", and " + history.Count(n, "other task") + " likewise"
+		return ", and " + history.Count(n, "other task") + " too"
 	}
 }
 
-// frequency describes in how many of the relevant runs something was found, and which faults
-// suffice to cause it.
+// frequency says in how many of the relevant runs a finding occurred, and which faults suffice to
+// cause it.
 func frequency(r *search.Report, f *search.Finding) string {
 	var parts []string
 	if f.FaultFree > 0 {
@@ -225,8 +225,7 @@ func frequency(r *search.Report, f *search.Finding) string {
 	return "in " + strings.Join(parts, " and ") + reduced(f)
 }
 
-// reduced describes in which run a finding was first seen, and which faults suffice to cause
-// it.
+// reduced names the run in which a finding first occurred, and the faults that suffice to cause it.
 func reduced(f *search.Finding) string {
 	text := fmt.Sprintf(", first with seed %d", f.Seen.Seed)
 	seen, needed := len(f.Seen.Faults), len(f.Small.Faults)
@@ -276,14 +275,14 @@ func (s *searcher) meaning(f *search.Finding) string {
 			"each attempt at a task, or build the key from something that stays the same, such as $workflow.id, and not from the time.",
 		search.RuleOverwritten: "This happens without faults, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
 			"that GET returned, and a retry that reads again), or change the value in one call that states the difference.",
-		search.RuleUndone: "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
+		search.RuleUndone: "To the workflow a lost response looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
 			"has the same Idempotency-Key header. Or undo the call in the catch anyway, using an id that the workflow chose before the call.",
 		search.RuleTimeout: "Faults delayed flunq for longer than the timeout allows, or delayed the timeout itself, and the workflow did what it does in that case.\n" +
 			"If this must be rare, allow more time than the recovery of a process takes: the lease of 30s and a margin.",
-		search.RuleEvent: "The event came while no task listened for it, and such an event is lost. Start to listen before the event is triggered,\n" +
+		search.RuleEvent: "The event arrived while no task listened for it, and such an event is lost. Start to listen before the event is triggered,\n" +
 			"for example in a branch of a fork parallel to the call; or query the state when the listen task times out.",
-		search.RuleCancel: "Faults delayed the message that cancels the child, which continued until the message came. What it does meanwhile must be harmless.",
-		search.RuleAnswer: "The service has done its work, but the workflow saw a communication error. If it should continue, retry the call (catch.retry):\n" +
+		search.RuleCancel: "Faults delayed the message that cancels the child, which continued until the message arrived. What it does meanwhile must be harmless.",
+		search.RuleResponse: "The service has done its work, but the workflow saw a communication error. If it should continue, retry the call (catch.retry):\n" +
 			"each attempt has the same Idempotency-Key header, so a service that honours it does the work once.",
 		search.RuleClock: "The document reads the clock, and faults delayed flunq. Read the clock once and keep the value.",
 	}[f.Rule], "The workflow had a different outcome.")
@@ -295,7 +294,7 @@ func hangMeaning(f *search.Finding) string {
 	if f.Task == "" {
 		text = "Give the task that waits a timeout, and handle it in a catch."
 	}
-	if strings.Contains(f.Detail, " came ") {
+	if strings.Contains(f.Detail, " arrived ") {
 		text += "\nAn event that comes before the task listens is lost: start to listen before the event is triggered, for example in a branch of a fork parallel to the call."
 	}
 	return text
@@ -333,21 +332,21 @@ func onceMeaning(f *search.Finding) string {
 func repeatedBecause(kind sim.FaultKind) string {
 	switch kind {
 	case sim.CrashBefore, sim.CrashAfter:
-		return "The process that made the call crashed before it recorded the answer,"
+		return "The process that made the call crashed before it recorded the response,"
 	case sim.StopRequested:
-		return "The process that made the call was stopped before it recorded the answer,"
+		return "The process that made the call was stopped before it recorded the response,"
 	case sim.Delay, sim.Clock:
 		return "The process that made the call was silent for longer than its lease,"
 	case sim.DropRequest, sim.DropReply, sim.Outage:
-		return "The answer did not reach Redis,"
+		return "The response did not reach Redis,"
 	case sim.CallLost:
-		return "The answer to the call was lost,"
+		return "The response to the call was lost,"
 	default:
 		return ""
 	}
 }
 
-// writeTask prints the line of the document that a finding concerns.
+// writeTask prints the line of the document that a finding is about.
 func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
 	ref, _, pair := strings.Cut(f.Task, " ")
 	if pair && f.Orders != nil && f.Orders.Fork != nil {
@@ -366,10 +365,10 @@ func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
 	}
 }
 
-// mostDiffer is the maximum number of differing calls or values printed.
-const mostDiffer = 8
+// maxDiffering is the maximum number of differing calls or values printed.
+const maxDiffering = 8
 
-// differences lists how a run differs from the usual outcome.
+// differences lists the differences between a run and the usual outcome.
 func differences(f *search.Finding) []string {
 	usually, here := "usually", "here"
 	if f.Orders != nil {
@@ -382,9 +381,9 @@ func differences(f *search.Finding) []string {
 	for i, u := range f.Calls {
 		text := short(u.String())
 		switch {
-		case i == mostDiffer:
+		case i == maxDiffering:
 			out = append(out, "and "+history.Count(len(f.Calls)-i, "more call"))
-		case i > mostDiffer:
+		case i > maxDiffering:
 		case u.Here == 0 && u.Usual == 1:
 			out = append(out, fmt.Sprintf("carried out only %s: %s", usually, text))
 		case u.Usual == 0 && u.Here == 1:
@@ -394,7 +393,7 @@ func differences(f *search.Finding) []string {
 		}
 	}
 	for i, u := range f.Differ {
-		if i == mostDiffer {
+		if i == maxDiffering {
 			return append(out, "and "+history.Count(len(f.Differ)-i, "more value"))
 		}
 		out = append(out, fmt.Sprintf("%s: %s, %s %s", differPath(u.Path), valueText(u.B), usually, valueText(u.A)))
@@ -402,7 +401,7 @@ func differences(f *search.Finding) []string {
 	return out
 }
 
-// differPath names a path in an outcome.
+// differPath formats a path in an outcome.
 func differPath(path string) string {
 	if kept, ok := strings.CutPrefix(path, "/kept/"); ok {
 		return "kept at " + kept

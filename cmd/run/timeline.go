@@ -187,7 +187,7 @@ func (tl *timeline) count(e event.Event) {
 	run := event.ParseRun(e.Task)
 	key := e.Execution + run.Ref
 	if tl.seen[key]++; tl.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
-		tl.line(e, e.Task, "…", "", "further iterations are not shown")
+		tl.line(e, e.Task, "…", "", "other iterations are not shown")
 	}
 }
 

@@ -90,7 +90,7 @@ type playedRun struct {
 }
 
 // run runs the simulation, and records it as recordTo does.
-func (p *playedRun) run(ctx context.Context, cfg sim.Config, file string, further []io.Writer) {
+func (p *playedRun) run(ctx context.Context, cfg sim.Config, file string, others []io.Writer) {
 	cfg.Observe = func(events []event.Event) {
 		p.playback.Append(events)
 		if p.id == "" && len(events) > 0 {
@@ -98,7 +98,7 @@ func (p *playedRun) run(ctx context.Context, cfg sim.Config, file string, furthe
 			close(p.begun)
 		}
 	}
-	p.result, p.err = recordTo(ctx, file, cfg, further...)
+	p.result, p.err = recordTo(ctx, file, cfg, others...)
 	p.playback.End(endNotes(p.result, p.err)...)
 	if p.id == "" {
 		close(p.begun)

@@ -263,9 +263,9 @@ type intake struct {
 
 // all schedules the events of stdin.
 func (a *addition) all(ctx context.Context, c *client) error {
-	const mostLine, mostBytes, most = 2 << 20, 900 << 10, 1000
+	const maxLine, maxBytes, limit = 2 << 20, 900 << 10, 1000
 	lines := bufio.NewScanner(a.sh.In)
-	lines.Buffer(nil, mostLine)
+	lines.Buffer(nil, maxLine)
 	in := &intake{addition: a, client: c}
 	number := 0
 	for lines.Scan() && ctx.Err() == nil {
@@ -288,7 +288,7 @@ func (a *addition) all(ctx context.Context, c *client) error {
 			continue
 		}
 		n := proto.Size(request)
-		if len(in.requests) == most || in.bytes+n > mostBytes {
+		if len(in.requests) == limit || in.bytes+n > maxBytes {
 			if err := in.flush(ctx); err != nil {
 				return fmt.Errorf("%w\n%s scheduled before line %d; all lines may be sent again if they have ids", err, history.Count(in.done, "event"), number)
 			}

@@ -200,7 +200,7 @@ func (c *client) failed(err error) error {
 		if _, cause, dialed := strings.Cut(message, "while dialing: "); dialed {
 			message = strings.TrimSuffix(cause, `"`)
 		}
-		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not answer: %s\n%s", c.address, message, advice))
+		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not respond: %s\n%s", c.address, message, advice))
 	case codes.Unauthenticated:
 		return cli.Misusef("the scheduler at %s requires a valid token: give one with --token-file or SCHEDULER_TOKEN", c.address)
 	case codes.InvalidArgument:

@@ -54,7 +54,7 @@ Scenarios:
 	f.Var(b.aof, "aof", "append-only file of the Redis that bench starts: off, everysec or always")
 	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
 	f.StringSliceVar(&b.kafka, "kafka", nil, "also fire scheduled events to the Kafka at `BROKERS`, in a topic of the bench's own")
-	f.DurationVar(&b.duration, "duration", usualDuration, "measure each for about `DURATION`")
+	f.DurationVar(&b.duration, "duration", defaultDuration, "measure each for about `DURATION`")
 	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in idle, and as many events in scheduler")
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
 	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that the bench works")
@@ -67,9 +67,9 @@ Scenarios:
 }
 
 const (
-	usualDuration = 3 * time.Second
-	quickDuration = 200 * time.Millisecond
-	quickTimers   = 2000
+	defaultDuration = 3 * time.Second
+	quickDuration   = 200 * time.Millisecond
+	quickTimers     = 2000
 )
 
 // bencher is one run of flunq bench.
@@ -150,7 +150,7 @@ func (b *bencher) check() error {
 	if err := checkOnly(b.only, scenarioNames()); err != nil {
 		return err
 	}
-	if b.quick && b.duration == usualDuration {
+	if b.quick && b.duration == defaultDuration {
 		b.duration = quickDuration
 	}
 	if b.quick {

@@ -130,8 +130,8 @@ func (c *clockCommand) advance(ctx context.Context, text string) error {
 
 // print prints how far the clock moved and which timers fired.
 func (c *clockCommand) print(move dev.Move) {
-	const most = 20
-	shown := move.Timers[:min(most, len(move.Timers))]
+	const limit = 20
+	shown := move.Timers[:min(limit, len(move.Timers))]
 	for _, t := range shown {
 		who := strings.TrimSpace(t.Execution + " " + history.Task(t.TaskID)) // an input, or a timeout of the workflow, has no task
 		fmt.Fprintf(c.sh.Out, "%s  %s of %s\n", cli.Moment(t.Due()), cli.Printable(string(t.Kind)), cli.Printable(who))

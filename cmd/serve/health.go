@@ -26,7 +26,7 @@ func NewHealthCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Asks a running 'flunq serve' whether its services have started and its Redis answers
 and accepts writes (/readyz). The exit code is 0 if it is ready and 1 otherwise, with the
 reason, as container health checks expect. With a Redis Cluster a process is ready even
-if only the tenants on some masters can work, and the answer says so.`,
+if only the tenants on some masters can work, and the response says so.`,
 		Example: `  flunq health
   flunq health --http 10.0.0.7:8080`,
 		GroupID:           cli.GroupOperate,

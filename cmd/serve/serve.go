@@ -446,7 +446,7 @@ func serve(ctx context.Context, s served) (err error) {
 	err = s.run(ctx, e)
 	close(ended)
 	if ctx.Err() != nil && (errors.Is(err, redis.ErrClosed) || errors.Is(err, store.ErrUnreachable)) {
-		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes will claim the unfinished work", "err", err)
+		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not respond: other processes will claim the unfinished work", "err", err)
 		err = nil
 	}
 	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)

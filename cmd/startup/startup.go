@@ -1,4 +1,4 @@
-// Package startup sets GOGC before the other packages are initialized, so that the garbage
+// Package startup sets GOGC before the other packages are initialized so that the garbage
 // collector runs less often. Their initialization allocates 6 MB; with the default setting,
 // collecting it takes a third of the time of 'flunq version'. Engines, too, allocate much and keep
 // little: 'flunq sim' takes 1.5 times as much CPU with the default setting. It works because Go

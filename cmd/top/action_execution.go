@@ -22,7 +22,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, err
 	signal := actions.Signals()[string(a.Verb)]
 	then := map[tui.Verb]string{
 		tui.Cancel:  "ends: its tasks, timers and child executions are cancelled",
-		tui.Suspend: "begins no further task until it is resumed; running tasks finish",
+		tui.Suspend: "starts no new task until it is resumed; running tasks finish",
 		tui.Resume:  "continues",
 		tui.Retry:   "runs the failed task again and continues from there",
 	}[a.Verb]

@@ -112,7 +112,7 @@ func TestExecutionActions(t *testing.T) {
 		return tui.Action{Verb: verb, Table: tui.Executions, IDs: ids, Text: "because"}
 	}
 	text, _ := w.plan(on(tui.Suspend, "one", "bad"))
-	wants(t, text, "suspend 2 executions of tenant default", "one (waiting) begins no further task", "not: execution bad is already faulted")
+	wants(t, text, "suspend 2 executions of tenant default", "one (waiting) starts no new task", "not: execution bad is already faulted")
 	wants(t, w.do(on(tui.Suspend, "one")), "suspend requested: one")
 	w.becomes("one", tui.Suspended)
 	if _, err := w.source.Plan(t.Context(), on(tui.Suspend, "one")); err == nil {

@@ -49,7 +49,7 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 }
 
 // Move sets the times of events, including those that a process has taken, and adds events that
-// the index lacks. An event's old entry may remain, so that the event is also looked at then,
+// the index lacks. An event's old entry may remain, so the event is also looked at then,
 // unless the entry is removed.
 func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
 	known, err := x.partitioning(ctx)
@@ -90,12 +90,12 @@ func (x Index) remove(ctx context.Context, known partitioning, entries []schedul
 	return err
 }
 
-// Take takes up to most entries of a partition for the duration of a lease: those that are due,
+// Take takes up to limit entries of a partition for the duration of a lease: those that are due,
 // and those whose earlier lease has expired, the oldest first. next is when the next entry is due
 // or the next lease expires: not after now if more are due already, and zero if the partition is
 // empty.
-func (x Index) Take(ctx context.Context, partition, most int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
-	reply, err := takeScript.Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, most, lease.Milliseconds()).Slice()
+func (x Index) Take(ctx context.Context, partition, limit int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
+	reply, err := takeScript.Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, limit, lease.Milliseconds()).Slice()
 	if err != nil {
 		return nil, next, now, store.Failed("take from the index", err)
 	}

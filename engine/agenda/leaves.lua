@@ -18,7 +18,7 @@ local function leaf_of(P, due)
   return leaf, P .. ':scheduled:' .. leaf
 end
 
--- split moves all but the first half of a leaf's 64 ids or more to new leaves.
+-- split moves the second half of a leaf, which has 64 ids or more, to new leaves.
 local function split(P, leaf, key)
   local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
   local middle = redis.call('ZRANGE', key, MOST / 2, MOST / 2, 'WITHSCORES')[2]
@@ -34,7 +34,7 @@ local function split(P, leaf, key)
     redis.call('ZADD', P .. ':buckets', middle, middle)
     if redis.call('ZCARD', upper) >= MOST then split(P, middle, upper) end
   elseif leaf ~= first then
-    -- All are due in the same millisecond. Let the leaf begin there, so that ids with an earlier
+    -- All are due in the same millisecond. Let the leaf begin there so that ids with an earlier
     -- time go to the leaf before it, and those with a later time split off one by one.
     redis.call('RENAME', key, P .. ':scheduled:' .. first)
     redis.call('ZREM', P .. ':buckets', leaf)
@@ -42,10 +42,10 @@ local function split(P, leaf, key)
   end
 end
 
--- insert adds up to 64 ids (a leaf of 63 and these are still a listpack), or changes their times if
--- they are already in the same leaf. ids lists for each when it is due, and the id; the latest
--- first, so that those of one leaf follow each other and are added together. Those that are due
--- after a leaf that is full begin a new one: where times ascend, leaves stay full and are not split.
+-- insert adds up to 64 ids (together with a leaf of 63 they still fit in a listpack), or changes their
+-- times if they are already in the same leaf. ids lists the due time and the id of each, the latest
+-- first, so that the ids of one leaf are adjacent and are added together. Ids that are due after a full
+-- leaf begin a new one: if times ascend, leaves stay full and are not split.
 local function insert(P, ids)
   local from = 1
   while ids[from] do
@@ -82,8 +82,8 @@ local function take_ended(P, now, most)
   return redis.call('ZRANGEBYSCORE', P .. ':processing', '-inf', now, 'LIMIT', 0, most)
 end
 
--- take_due removes up to most ids that are due from their leaves, the oldest first. It calls take
--- with the ids of each leaf; take returns how many of them count towards most.
+-- take_due removes up to most due ids from their leaves, the oldest first. It calls take with the ids
+-- of each leaf; take returns how many of them count towards most.
 local function take_due(P, now, most, take)
   local taken = 0
   while taken < most do

@@ -17,7 +17,7 @@ import (
 
 // Options of a Ledger.
 type Options struct {
-	// Retention is how long FIRED and CANCELLED events are kept, so that a repeated request
+	// Retention is how long FIRED and CANCELLED events are kept so that a repeated request
 	// finds them; 1ms or more.
 	Retention time.Duration
 	// MaxDelay is how far ahead events may be scheduled. A former number of partitions is
@@ -87,7 +87,7 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 
 // place stores some of the events. It returns those that were refused because known is out of date.
 func (l Ledger) place(ctx context.Context, known partitioning, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	const most = 64 // events per call, see insert in leaves.lua: each takes Redis 8 to 25 µs
+	const limit = 64 // events per call, see insert in leaves.lua: each takes Redis 8 to 25 µs
 	partition := make([]int, len(events))
 	for _, i := range todo {
 		partition[i] = schedule.Partition(events[i].ID, known.newest)
@@ -95,7 +95,7 @@ func (l Ledger) place(ctx context.Context, known partitioning, events []schedule
 	slices.SortFunc(todo, func(a, b int) int {
 		return cmp.Or(partition[a]-partition[b], events[b].Next.Compare(events[a].Next), a-b)
 	})
-	parts := slices.Collect(slices.Chunk(todo, most))
+	parts := slices.Collect(slices.Chunk(todo, limit))
 	requests := make([]*request, len(parts))
 	for n, part := range parts {
 		r := &request{keys: []string{l.keys.partitions()}, args: []any{known.epoch}}

@@ -40,8 +40,8 @@ func listsOf(s schedule.Status) []string {
 	}
 }
 
-// mostExamined limits the events that are read for one page if most of them do not match.
-const mostExamined = 5000
+// maxExamined limits the events that are read for one page if most of them do not match.
+const maxExamined = 5000
 
 // position is where a page begins.
 type position struct {
@@ -86,7 +86,7 @@ func (l Ledger) List(ctx context.Context, filter schedule.Filter) ([]schedule.Ev
 		}
 	}
 	var out []schedule.Event
-	for examined := 0; examined < mostExamined && len(out) < filter.Limit; {
+	for examined := 0; examined < maxExamined && len(out) < filter.Limit; {
 		read := l.page
 		if at.list == closedList {
 			read = l.closed
@@ -114,8 +114,8 @@ type entry struct {
 	partition int
 }
 
-// page reads up to most events of a set. It also returns how many ids it has examined.
-func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
+// page reads up to limit events of a set. It also returns how many ids it has examined.
+func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter, limit int) (found []schedule.Event, examined int, next position, err error) {
 	partitions, err := l.listed(ctx, filter)
 	if err != nil {
 		return nil, 0, next, err
@@ -126,7 +126,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	}
 	requests := make([]*request, len(partitions))
 	for i, p := range partitions {
-		requests[i] = &request{[]string{l.keys.prefix(p)}, []any{from.list, from.at, packed(from.after), until, most + 1}}
+		requests[i] = &request{[]string{l.keys.prefix(p)}, []any{from.list, from.at, packed(from.after), until, limit + 1}}
 	}
 	cmds, err := callAll(ctx, l.rdb, pageScript, requests)
 	if err != nil {
@@ -144,9 +144,9 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id)) })
 	next = position{list: from.list}
-	if len(entries) > most {
-		entries = entries[:most]
-		last := entries[most-1]
+	if len(entries) > limit {
+		entries = entries[:limit]
+		last := entries[limit-1]
 		next.at, next.after = strconv.FormatInt(last.at, 10), last.id
 	}
 	keys := make([]string, len(entries))
@@ -193,7 +193,7 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 }
 
 // closed reads some FIRED or CANCELLED events. It also returns how many records it has examined.
-func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
+func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, limit int) (found []schedule.Event, examined int, next position, err error) {
 	pattern := l.keys.everyEvent()
 	if filter.Partition != nil {
 		pattern = eventKey(l.keys.prefix(*filter.Partition), "*")
@@ -221,9 +221,9 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 		return nil, 0, next, err
 	}
 	selected = selected[min(skipped, len(selected)):]
-	if len(selected) > most {
-		selected = selected[:most]
-		next.at, next.after = from.at, strconv.Itoa(skipped+most)
+	if len(selected) > limit {
+		selected = selected[:limit]
+		next.at, next.after = from.at, strconv.Itoa(skipped+limit)
 	}
 	found, err = l.matching(ctx, selected, closedList, filter)
 	return found, len(keys), next, err

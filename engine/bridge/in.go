@@ -223,7 +223,7 @@ func (in *In) trusts(topic, tenant string) bool {
 }
 
 // start starts the workflow for an event's type, if any. The id of the execution is derived from
-// the event's id and source, so that an event that is sent twice starts one execution.
+// the event's id and source, so an event that is sent twice starts one execution.
 func (in *In) start(ctx context.Context, e *event.Event, m *cloudevents.Message) (reason, err error) {
 	workflow := in.opts.Workflows[e.Type]
 	if workflow == "" {

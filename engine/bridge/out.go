@@ -139,7 +139,7 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 	return now, errors.Join(failed, o.checkOrder(ctx, first))
 }
 
-// checkOrder drops what was read for tenants that have earlier pending entries, so that those are
+// checkOrder drops what was read for tenants that have earlier pending entries so that those are
 // read first: another process has read them, or this one did and lost the reply.
 func (o *Out) checkOrder(ctx context.Context, first map[string]string) error {
 	if len(first) == 0 {
@@ -206,7 +206,7 @@ func (o *Out) readPending(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// publish publishes the buffers in waves. No two messages of a wave have the same key, so that
+// publish publishes the buffers in waves. No two messages of a wave have the same key so that
 // whatever fails, no entry overtakes an earlier one of its execution.
 func (o *Out) publish(ctx context.Context) error {
 	var errs []error

@@ -1,5 +1,5 @@
-// Package cloudevents writes and reads events as messages of Kafka and NATS, in the content modes
-// of the CloudEvents bindings.
+// Package cloudevents converts events to and from Kafka and NATS messages, in the content modes of
+// the CloudEvents bindings.
 package cloudevents
 
 import (
@@ -19,12 +19,12 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Message is a record on a topic of Kafka, or a message of a stream of NATS.
+// Message is a Kafka record or a NATS JetStream message.
 type Message struct {
 	Topic     string // for NATS, the subject or subject pattern that it is read with
 	Partition int32  // 0 for NATS
 	Offset    int64  // for NATS, the sequence number in the stream
-	// Log identifies the topic: a topic that is deleted and created again gets another Log.
+	// Log identifies an incarnation of the topic: it changes if the topic is deleted and recreated.
 	Log string
 
 	Key     []byte
@@ -38,7 +38,7 @@ type Message struct {
 // Header is a header of a Message.
 type Header struct{ Name, Value string }
 
-// Place returns where a message is: "orders/3/1017".
+// Place returns the topic, partition and offset of a message: "orders/3/1017".
 func (m *Message) Place() string { return m.PartitionName() + "/" + strconv.FormatInt(m.Offset, 10) }
 
 // PartitionName returns the name of a message's partition: "orders/3".
@@ -99,8 +99,8 @@ const (
 	dataContentType = "datacontenttype"
 )
 
-// Encode returns the message for an event, whose entry has the given id. The key is the execution,
-// so that its events stay in order, or the event's id if it has no execution.
+// Encode returns the message for an event that has the given entry id. The key is the execution, so
+// its events stay in order, or the event's id if it has no execution.
 func (m Mode) Encode(e event.Event, entry string) Message {
 	e = published(e)
 	attributes, data := attributesOf(e, entry)
@@ -139,8 +139,8 @@ func published(e event.Event) event.Event {
 	return e
 }
 
-// attributesOf returns the names and values of an event's attributes, including those that
-// CloudEvents requires, and its data.
+// attributesOf returns the data of an event, and the names and values of its attributes, including
+// those that CloudEvents requires.
 func attributesOf(e event.Event, entry string) ([]string, []byte) {
 	data := []byte(e.Data)
 	e.Data = nil
@@ -179,7 +179,7 @@ func structured(attributes []string, data []byte) []byte {
 	return event.Encode(members)
 }
 
-// Decode reads the event of a message. A message without attributes is read as data of the type
+// Decode returns the event in a message. A message without attributes becomes an event of the type
 // plain, unless that is "". The event has no tenant; its OriginAttribute is the message's place.
 func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 	media, _, _ := strings.Cut(m.Header(contentType), ";")
@@ -217,7 +217,7 @@ func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 // maxAttributes limits the attributes of an external event.
 const maxAttributes = 100
 
-// check checks what Decode has read.
+// check validates a decoded event.
 func check(e *event.Event) error {
 	switch {
 	case e.ID == "":
@@ -308,7 +308,7 @@ func isStructured(value []byte) bool {
 	return json.Unmarshal(value, &members) == nil && members.Version != ""
 }
 
-// fromFields reads attributes.
+// fromFields returns the event with the given attributes.
 func fromFields(fields []string) (event.Event, error) {
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i] == "specversion" && fields[i+1] != event.SpecVersion {
@@ -362,7 +362,7 @@ func decodeStructured(value []byte) (event.Event, error) {
 	return e, nil
 }
 
-// isJSON reports whether a media type is JSON; "" is.
+// isJSON reports whether a media type is JSON. "" counts as JSON.
 func isJSON(media string) bool {
 	media, _, _ = strings.Cut(media, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -386,7 +386,7 @@ func dataOf(data []byte, media string) (json.RawMessage, error) {
 	}
 }
 
-// Unreadable returns the fields of the dead letter for a message that is not an event.
+// Unreadable returns the fields of a dead letter for a message that is not a valid event.
 func Unreadable(m *Message, now time.Time) []string {
 	headers := map[string]string{}
 	for _, h := range m.Headers {

@@ -36,7 +36,7 @@ func (s *State) Advance(env *Env, d *Decision) error {
 		return nil
 	}
 	n := s.inline[0]
-	s.shift() // before the result is applied, so that the list need not grow for the next task
+	s.shift() // before the result is applied so that the list need not grow for the next task
 	m := newMachine(s, env, d)
 	c := env.compute(n.task, m.scope(n, n.Input.V), s.Execution, n.id)
 	e := m.event(event.TaskCompleted, n.id, c.append(m.taskMembers(n, 96)))
@@ -72,7 +72,7 @@ func (c *computed) append(data []byte) []byte {
 	return append(data, `,"duration_ms":0}`...)
 }
 
-// Computes reports whether a task only computes, so that the worker can perform it itself:
+// Computes reports whether a task only computes so that the worker can perform it itself:
 // set, switch, raise, emit and inject.
 func Computes(t *dsl.Task) bool {
 	switch t.Kind {

@@ -115,7 +115,7 @@ type Decision struct {
 	Input    *InputDecision // what became of the input that was applied; nil if none was
 }
 
-// InputDecision is what an execution does with an input.
+// InputDecision says whether an execution accepted an input.
 type InputDecision struct {
 	event.Fired        // the timer that delivers it
 	Taken       bool   // a task consumed it

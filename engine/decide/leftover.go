@@ -7,9 +7,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Leftovers is what an execution may leave behind, according to its history. It is computed
-// without any decision, so it also works for an execution whose decisions fail or crash the
-// process.
+// Leftovers lists what an execution may leave behind, according to its history. No decisions are
+// replayed to compute it, so it also works if they fail or crash the process.
 type Leftovers struct {
 	Timers   []event.Timer // scheduled, and neither fired nor cancelled
 	Children int           // upper bound of the number of child executions started

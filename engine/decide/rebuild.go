@@ -63,7 +63,7 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 // all events of the last decision.
 func (s *State) Settled() bool { return len(s.expected) == 0 }
 
-// abandoned applies a failure that Abort recorded, so that a retry restarts the tasks that
+// abandoned applies a failure that Abort recorded so that a retry restarts the tasks that
 // were active. It reports false for any other event.
 func (s *State) abandoned(env *Env, e event.Event) bool {
 	var ended event.Ended

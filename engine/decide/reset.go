@@ -20,7 +20,7 @@ type Reset struct {
 	Task      string // the run of the task, in text form
 	Now       time.Time
 	By        string // the operator, recorded in the new history
-	Reason    string // likewise
+	Reason    string // recorded in the new history
 
 	// State is the new execution's state, after applying its history.
 	State   *State
@@ -53,7 +53,7 @@ func (r *Reset) Add(e event.Event) (done bool, err error) {
 	return false, r.past.Replay(r.Env, []event.Event{e})
 }
 
-// begin applies the last event at the time of the reset, so that the run begins, and determines
+// begin applies the last event at the time of the reset so that the run begins, and determines
 // what the execution needs to continue.
 func (r *Reset) begin() error {
 	before, at := r.State.Needs(r.Env), r.next.Time

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Needs is what must exist for an execution to continue.
+// Needs lists what an execution needs in order to continue.
 type Needs struct {
 	Timers   []event.Timer // as the execution scheduled them; an operator may have moved them since
 	Listen   []string      // event types that it must be subscribed to

@@ -38,7 +38,7 @@ func parse(workflow string, text []byte) (*dsl.Definition, error) {
 	return def, err
 }
 
-// Redact replaces the secrets in text by asterisks.
+// Redact replaces the secrets in text with asterisks.
 func (c *Cache) Redact(text string) string { return c.opts.Redactor.Redact(text) }
 
 // capacity is the maximum number of cached definitions.
@@ -54,7 +54,7 @@ func (c *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition
 	return hash, nil
 }
 
-// Version returns a definition by its version, and its hash; "" or "latest" is the newest
+// Version returns the definition with a version, and its hash; "" or "latest" means the newest
 // version. The error is store.ErrNotFound if the version was never registered.
 func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
 	hash, text, err := registry.New(c.store).Definition(ctx, tenant, workflow, version)
@@ -65,7 +65,7 @@ func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (
 	return env, hash, err
 }
 
-// Hash returns a definition by the hash of its source, which executions store.
+// Hash returns the definition with a hash, which each execution stores.
 func (c *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
 	if env := c.Known(hash); env != nil {
 		return env, nil

@@ -178,7 +178,7 @@ func (c *Consumer) readOrClaim(ctx context.Context, r stream.Reader, count int, 
 }
 
 // read reads new events and acknowledges handled ones in the same round trip. Tenants with large
-// events are read after the others and in smaller numbers, so that they delay them little.
+// events are read after the others and in smaller numbers so that they delay them little.
 func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	large, fewer := c.size.large(r.Tenants)
 	if len(large) == 0 {
@@ -297,7 +297,7 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 }
 
 // claimedRecently reports whether it is too soon to search for abandoned entries again. The more
-// tenants there are, the rarer the searches, so that their cost per second stays the same.
+// tenants there are, the rarer the searches, so their cost per second stays the same.
 func (c *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 	pause := c.opts.Claim
 	if tenants > 1 && c.opts.Block > 0 {

@@ -6,9 +6,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Contention tracks whether several tenants have had work recently. While Redis and the
-// services process a batch of one tenant, the others wait; so batches are small while
-// several tenants have work.
+// Contention tracks whether several tenants have had work recently. While a batch of one tenant is
+// processed, the others wait, so batches are small during contention.
 type Contention struct {
 	last  string    // the tenant whose work was read last
 	until time.Time // when contention ends unless another tenant has work
@@ -37,19 +36,19 @@ func (c *Contention) Record(msgs []store.Message, now time.Time) {
 // Any reports whether more than one tenant has work.
 func (c *Contention) Any() bool { return c.now.Before(c.until) }
 
-// ReadSize returns how many messages of each tenant to read in one call, given the usual
-// number: writing and reading messages of one tenant delays the others.
-func (c *Contention) ReadSize(most int) int {
+// ReadSize returns how many messages of each tenant to read in one call: limit, or less during
+// contention, since reading messages of one tenant delays the others.
+func (c *Contention) ReadSize(limit int) int {
 	if !c.Any() {
-		return most
+		return limit
 	}
-	return max(most/readFraction, 1)
+	return max(limit/readFraction, 1)
 }
 
-// BatchSize returns how many messages to handle in one batch, given the usual number.
-func (c *Contention) BatchSize(most int) int {
+// BatchSize returns how many messages to handle in one batch: limit, or less during contention.
+func (c *Contention) BatchSize(limit int) int {
 	if !c.Any() {
-		return most
+		return limit
 	}
-	return max(most/batchFraction, 1)
+	return max(limit/batchFraction, 1)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // readSize determines how many events of each tenant to read in one call. With many tenants the
-// number starts small, so that a read of all of them fits in memory; it grows while few
+// number starts small so that a read of all of them fits in memory; it grows while few
 // tenants have many events.
 type readSize struct {
 	mu    sync.Mutex
@@ -17,7 +17,7 @@ type readSize struct {
 
 const (
 	targetEvents = 2000 // approximate number of events in one read of all tenants
-	fewestEvents = 4    // minimum for each tenant
+	minEvents    = 4    // minimum for each tenant
 
 	maxBytes  = 1 << 20 // approximate size of one reply: while Redis writes it, all other clients wait
 	unbounded = 1000    // a bound that has grown to this is dropped
@@ -45,7 +45,7 @@ func (s *readSize) large(tenants []string) (large []string, count int) {
 func (s *readSize) of(tenants, most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	least := max(targetEvents/max(tenants, 1), fewestEvents)
+	least := max(targetEvents/max(tenants, 1), minEvents)
 	s.size = min(max(s.size, least), most)
 	return s.size
 }

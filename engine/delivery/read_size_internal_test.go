@@ -69,8 +69,8 @@ func TestReadSizeOfManyTenants(t *testing.T) {
 		t.Errorf("of 20 tenants %d are read each, want 100", n)
 	}
 	p = readSize{}
-	if n := p.of(1000, 100); n != fewestEvents {
-		t.Errorf("of 1000 tenants %d are read each, want %d", n, fewestEvents)
+	if n := p.of(1000, 100); n != minEvents {
+		t.Errorf("of 1000 tenants %d are read each, want %d", n, minEvents)
 	}
 	for _, want := range []int{8, 16, 32, 64, 100, 100} {
 		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100))

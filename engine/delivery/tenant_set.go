@@ -23,8 +23,8 @@ func NewTenantSet(names ...string) *TenantSet {
 	return s
 }
 
-// Fix stops the set from growing, for a process that serves only some tenants. Such a process
-// also fires the timers of others, but does nothing else for them.
+// Fix prevents the set from growing, for a process that serves only some tenants. Such a process also
+// fires the timers of other tenants, but does nothing else for them.
 func (s *TenantSet) Fix() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

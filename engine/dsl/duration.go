@@ -125,7 +125,7 @@ func (a *amounts) add(n *big.Rat, unit rune, clock bool) {
 	}
 }
 
-// duration rounds up to nanoseconds, so that no timer fires early. A fraction of a month counts as
+// duration rounds up to nanoseconds so that no timer fires early. A fraction of a month counts as
 // that fraction of 30 days.
 func (a *amounts) duration() Duration {
 	months, part := split(&a.months)
@@ -336,14 +336,14 @@ func plainISO(s string) (d Duration, ok bool) {
 
 // amountsOf parses integers whose units appear in the given order.
 func amountsOf(s, units string) (amounts [4]int64, ok bool) {
-	const most = 6 // digits
+	const limit = 6 // digits
 	unit := 0
 	for s != "" {
 		n, i := int64(0), 0
-		for ; i < len(s) && i <= most && s[i] >= '0' && s[i] <= '9'; i++ {
+		for ; i < len(s) && i <= limit && s[i] >= '0' && s[i] <= '9'; i++ {
 			n = 10*n + int64(s[i]-'0')
 		}
-		if i == 0 || i > most || i == len(s) {
+		if i == 0 || i > limit || i == len(s) {
 			return amounts, false
 		}
 		at := strings.IndexByte(units[unit:], s[i])

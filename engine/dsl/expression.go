@@ -278,7 +278,7 @@ func (p *expressions) duration(n *yaml.Node, what string, s scope, timestamps ..
 	return expr.Literal(n.Data)
 }
 
-// durationMap checks every member of a duration, so that all mistakes are reported.
+// durationMap checks every member of a duration so that all mistakes are reported.
 func (p *expressions) durationMap(n *yaml.Node, what string) bool {
 	fine := len(n.Fields) > 0
 	if !fine {

@@ -7,14 +7,14 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// jumps collects the then of all tasks, to check their targets once all tasks are known.
+// jumps collects the "then" of all tasks, to check the targets once all tasks are known.
 type jumps struct {
 	*reader
 	open   []jump
 	places map[string][]string // task name → references of the tasks with that name
 }
 
-// jump is a then that names a task.
+// jump is a "then" that names a task.
 type jump struct {
 	yaml.Pos
 	to       string
@@ -36,7 +36,7 @@ func (s *siblings) has(name string) bool {
 	return ok
 }
 
-// add records a then, to check its target later.
+// add records a "then", to check its target later.
 func (p *jumps) add(j jump) { p.open = append(p.open, j) }
 
 // index records a task under its name.
@@ -44,7 +44,7 @@ func (p *jumps) index(t *Task) {
 	p.places[t.Name] = append(p.places[t.Name], t.Ref)
 }
 
-// check reports every then that does not name a task of its list.
+// check reports every "then" that does not name a task of its list.
 func (p *jumps) check() {
 	for _, j := range p.open {
 		if j.siblings.has(j.to) {

@@ -47,7 +47,7 @@ func (m members) others() members {
 	return m
 }
 
-// moveDown moves keys under the key that they belong to, so that mistakes in their values are
+// moveDown moves keys under the key that they belong to so that mistakes in their values are
 // reported, too.
 func moveDown(n *yaml.Node, below map[string]string) {
 	for _, f := range n.Fields {

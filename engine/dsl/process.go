@@ -4,7 +4,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// processes parses what a run task starts: a container, a script, a shell command or another
+// processes parses the process of a run task: a container, a script, a shell command or another
 // workflow.
 type processes struct {
 	*expressions

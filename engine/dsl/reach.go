@@ -146,8 +146,8 @@ func (p *reachability) neverEnds(t *Task) bool {
 
 // warnCycles warns, at the jump back, about tasks that lead only to each other.
 func (p *reachability) warnCycles(list TaskList, fields []yaml.Field, ways [][]int, index map[string]int) {
-	const most = 500 // each jump back is followed, so the time is quadratic
-	if p.timed || len(list) > most {
+	const limit = 500 // each jump back is followed, so the time is quadratic
+	if p.timed || len(list) > limit {
 		return
 	}
 	for i, t := range list {

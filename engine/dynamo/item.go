@@ -59,7 +59,7 @@ const (
 )
 
 // indexName is the index of open events. It is split by a hash of the id, because DynamoDB limits
-// writes to one key of an index to 1000 a second, and ordered by time within each shard, so that
+// writes to one key of an index to 1000 a second, and ordered by time within each shard so that
 // overdue events are found whatever their age.
 const indexName = "due"
 

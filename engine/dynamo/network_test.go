@@ -168,8 +168,8 @@ func TestErrors(t *testing.T) {
 		"silent":  {hang.URL, "no answer in time: "},
 		"denied":  {answer(http.StatusBadRequest, `{"__type":"AccessDeniedException","message":"no dynamodb:GetItem"}`), "AccessDeniedException: no dynamodb:GetItem"},
 		"broken":  {answer(http.StatusInternalServerError, `{"__type":"InternalServerError","message":"oops"}`), "InternalServerError: oops"},
-		"foreign": {answer(http.StatusOK, "<html>"), "does not answer like DynamoDB"},
-		"gateway": {answer(http.StatusBadGateway, "<html>"), "does not answer like DynamoDB"},
+		"foreign": {answer(http.StatusOK, "<html>"), "does not respond like DynamoDB"},
+		"gateway": {answer(http.StatusBadGateway, "<html>"), "does not respond like DynamoDB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -144,7 +144,7 @@ func (t *Table) unlessSimultaneous(doing string, err error) error {
 // description includes the index of open events, which may take a while.
 func (t *Table) active(ctx context.Context, indexed bool) (*types.TableDescription, error) {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
-	const most = time.Hour // filling a new index takes a while
+	const limit = time.Hour // filling a new index takes a while
 	waiter := dynamodb.NewTableExistsWaiter(t.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = shortest, longest
 		o.Retryable = func(_ context.Context, _ *dynamodb.DescribeTableInput, out *dynamodb.DescribeTableOutput, err error) (bool, error) {
@@ -161,7 +161,7 @@ func (t *Table) active(ctx context.Context, indexed bool) (*types.TableDescripti
 				func(i types.GlobalSecondaryIndexDescription) bool { return i.IndexStatus != types.IndexStatusActive }), nil
 		}
 	})
-	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &t.opts.Table}, most)
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &t.opts.Table}, limit)
 	if err != nil {
 		return nil, t.explain("wait until the table is ready", err)
 	}

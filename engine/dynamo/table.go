@@ -344,8 +344,8 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 		x.where("%s = :status", attrStatus)
 		in.FilterExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.condition(), x.names, x.valuesOrNil()
 	}
-	const most = 16 // requests per call; each reads a megabyte
-	for range most {
+	const limit = 16 // requests per call; each reads a megabyte
+	for range limit {
 		out, err := t.client.Scan(ctx, &in, repeatable)
 		if err != nil {
 			return nil, "", t.explain("list events", err)
@@ -468,7 +468,7 @@ func (t *Table) explain(doing string, err error) error {
 	case isAnswered:
 		return fmt.Errorf("%s: DynamoDB table %s at %s: %w", doing, t.opts.Table, t.place, answered)
 	case isUnread:
-		return fmt.Errorf("%s: the server at %s does not answer like DynamoDB, check the endpoint: %w", doing, t.place, unread)
+		return fmt.Errorf("%s: the server at %s does not respond like DynamoDB, check the endpoint: %w", doing, t.place, unread)
 	case isUnsent && unsent.Timeout():
 		return fmt.Errorf("%s: DynamoDB at %s: no answer in time: %w", doing, t.place, unsent.Err)
 	case isUnsent:

@@ -117,7 +117,7 @@ func NewNonce(parts ...string) string {
 }
 
 // WithNonce returns an ExecutionStarted with a nonce in its data. If there is none, it
-// derives one from the tenant, execution, id and time, so that redeliveries get the same.
+// derives one from the tenant, execution, id and time, so redeliveries get the same.
 func WithNonce(e Event) Event {
 	var started struct {
 		Nonce string `json:"nonce"`
@@ -199,7 +199,7 @@ func (c Call) String() string {
 		text += c.First + " → "
 	}
 	if c.Status == 0 {
-		return text + c.URL + " (no answer)"
+		return text + c.URL + " (no response)"
 	}
 	return text + c.URL + " " + strconv.Itoa(c.Status)
 }

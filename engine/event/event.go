@@ -65,7 +65,7 @@ type Event struct {
 	Execution string            `json:"execution"`
 	Task      string            `json:"task"`       // id of a task run, see Run
 	Data      json.RawMessage   `json:"data"`       // JSON, or nil
-	Ext       map[string]string `json:"extensions"` // further attributes
+	Ext       map[string]string `json:"extensions"` // extension attributes
 }
 
 // Extension attributes of the engine's events.

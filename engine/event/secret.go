@@ -278,7 +278,7 @@ func (r *Redactor) secretAt(text string) (n int) {
 // asQuoted returns a string as %q formats it, without the quotes.
 func asQuoted(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
-// lowerASCII returns text with its ASCII letters in lower case, so that offsets stay the same.
+// lowerASCII returns text with its ASCII letters in lower case so that offsets stay the same.
 func lowerASCII(text string) string {
 	out := []byte(text)
 	for i, c := range out {

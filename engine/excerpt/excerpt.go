@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Of returns text, or its beginning and … if it is longer than most bytes. It never splits a
+// Of returns text, or its beginning and … if it is longer than limit bytes. It never splits a
 // character.
-func Of(text string, most int) string {
-	if len(text) <= most {
+func Of(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
 	}
-	return text[:most] + "…"
+	return text[:limit] + "…"
 }
 
 // Escaped replaces each character that Controls reports with an escape such as \u001b.

@@ -10,14 +10,14 @@ import (
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		text string
-		most int
-		want string
+		text  string
+		limit int
+		want  string
 	}{
 		{"seven", 5, "seven"}, {"seven", 4, "seve…"}, {"", 0, ""}, {"a", 0, "…"}, {"größe", 3, "gr…"}, {"größe", 4, "grö…"}, {"日本", 2, "…"},
 	} {
-		if got := excerpt.Of(tt.text, tt.most); got != tt.want || !utf8.ValidString(got) {
-			t.Errorf("Of(%q, %d) is %q, want %q", tt.text, tt.most, got, tt.want)
+		if got := excerpt.Of(tt.text, tt.limit); got != tt.want || !utf8.ValidString(got) {
+			t.Errorf("Of(%q, %d) is %q, want %q", tt.text, tt.limit, got, tt.want)
 		}
 	}
 }

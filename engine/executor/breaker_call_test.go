@@ -86,13 +86,13 @@ func TestWhatIsAFailureOfAHost(t *testing.T) {
 		{name: "too many requests", environment: status(429), want: 1},
 		{name: "server error", environment: status(500), want: 1},
 		{name: "unavailable", environment: status(503), want: 1},
-		{name: "no answer", environment: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, want: 1},
-		{name: "no end of an answer", environment: func(*http.Request) (*http.Response, error) {
+		{name: "no response", environment: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, want: 1},
+		{name: "no end of a response", environment: func(*http.Request) (*http.Response, error) {
 			res := respond(200, "text/plain", "")
 			res.Body = io.NopCloser(io.MultiReader(strings.NewReader("begun"), broken{}))
 			return res, nil
 		}, want: 1},
-		{name: "an answer without a body", environment: func(*http.Request) (*http.Response, error) {
+		{name: "a response without a body", environment: func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, nil
 		}},
 	}

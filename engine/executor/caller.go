@@ -15,7 +15,7 @@ import (
 // Caller performs calls of all kinds.
 type Caller struct {
 	HTTP   *httpcall.Caller // shared by all executors of a process
-	Memory *call.Memory     // likewise; nil: no bound
+	Memory *call.Memory     // shared by all executors of a process; nil: no limit
 }
 
 // Call performs a call task and returns its raw output, and the last request that was sent, nil if none

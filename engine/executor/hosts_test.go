@@ -29,7 +29,7 @@ func await[T any](t *testing.T, from <-chan T, what string) (got T) {
 	return got
 }
 
-// ask sends a request and leaves its answer open, if it has a body.
+// ask sends a request and leaves its response open, if it has a body.
 func ask(ctx context.Context, t *testing.T, way http.RoundTripper, uri string) (open io.Closer, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
@@ -82,7 +82,7 @@ func TestLimitHosts(t *testing.T) {
 	}
 }
 
-// A slot is taken until the answer is closed, once; other hosts have their own slots.
+// A slot is taken until the response is closed, once; other hosts have their own slots.
 func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	t.Parallel()
 	way := httpcall.LimitHosts(answers(func(req *http.Request) (*http.Response, error) {
@@ -119,7 +119,7 @@ func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	}()
 	select {
 	case <-next:
-		t.Error("a second call began before the answer to the first was closed")
+		t.Error("a second call began before the response to the first was closed")
 	default:
 	}
 	_ = first.Close()
@@ -174,7 +174,7 @@ func TestLimitHostsIsOff(t *testing.T) {
 	}
 }
 
-// A call whose task is lost ends immediately with the cause of its context, before the answer or in
+// A call whose task is lost ends immediately with the cause of its context, before the response or in
 // the middle of it.
 func TestCallUnderWayEndsWithItsContext(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func TestTransportSendsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := output(t.Context(), c, r.task(t), scope(nil), from)
-		wantProblem(t, err, event.Communication, 500, "closed the connection without an answer")
+		wantProblem(t, err, event.Communication, 500, "closed the connection without a response")
 		if got := calls.Load(); got != 2 {
 			t.Errorf("%s: the server got %d requests, want 2", method, got)
 		}

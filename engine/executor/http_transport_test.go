@@ -80,8 +80,8 @@ func TestTransportKeepsLimits(t *testing.T) {
 		"/headers": "headers exceeded 4096 bytes",
 		"/zipped":  "larger than 32 KiB",
 		"/line":    "headers exceeded 4096 bytes",
-		"/switch":  "status 101 Switching Protocols: an answer of another protocol than HTTP",
-		"/closed":  "the server closed the connection without an answer",
+		"/switch":  "status 101 Switching Protocols: a response of another protocol than HTTP",
+		"/closed":  "the server closed the connection without a response",
 	} {
 		_, err := output(t.Context(), c, request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
 		wantProblem(t, err, event.Communication, 500, part)
@@ -101,7 +101,7 @@ func TestTransportDistrustsCertificates(t *testing.T) {
 	wantProblem(t, err, event.Communication, 500, "certificate")
 }
 
-// A server that never finishes its answer takes no longer than the timeout.
+// A server that never finishes its response takes no longer than the timeout.
 func TestTransportTimeout(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -118,7 +118,7 @@ func TestTransportTimeout(t *testing.T) {
 	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
 	for _, path := range []string{"/", "/body"} {
 		_, err := output(t.Context(), c, request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
-		wantProblem(t, err, event.Communication, 500, "timed out: no complete answer within 50ms (limit timeout)")
+		wantProblem(t, err, event.Communication, 500, "timed out: no complete response within 50ms (limit timeout)")
 	}
 }
 

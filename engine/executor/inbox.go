@@ -75,7 +75,7 @@ func NewInbox(st *store.Store, known *definitions.Cache, opts delivery.Options, 
 // Handles reports whether an executor handles events of type t. It acknowledges all others unread.
 func Handles(t event.Type) bool { return t == event.TaskRequested }
 
-// action is what an executor does next; nothing if it is zero.
+// action is an executor's next action; the zero value means none.
 type action struct {
 	job    *job          // perform it; a computation begins a batch
 	wakeup chan struct{} // wait until it is closed
@@ -112,7 +112,7 @@ func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 
 // next decides what an executor does next. Computations come first, if no other executor
 // computes; then calls; then reading. If computations pile up or there is nothing else to do,
-// another executor computes. Before a waiting call begins, the other tenants are read, so that
+// another executor computes. Before a waiting call begins, the other tenants are read so that
 // they are not delayed.
 func (in *Inbox) next() action {
 	in.mu.Lock()
@@ -183,7 +183,7 @@ func (in *Inbox) beginCall() *job {
 func (in *Inbox) mayCall(tenant string) bool { return in.available(tenant) > 0 }
 
 // available returns how many more executors a tenant may occupy. If there are other tenants, it may
-// occupy at most a quarter of those that it leaves free, so that a new tenant finds a free executor
+// occupy at most a quarter of those that it leaves free so that a new tenant finds a free executor
 // even if many tenants occupy theirs for long.
 func (in *Inbox) available(tenant string) int {
 	free := in.executors - in.calling
@@ -338,7 +338,7 @@ func (in *Inbox) redelivered(again *job) {
 	}
 }
 
-// Close keeps further jobs from beginning.
+// Close prevents new jobs from beginning.
 func (in *Inbox) Close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

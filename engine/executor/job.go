@@ -22,7 +22,7 @@ type job struct {
 	reply  *event.Event     // the event that reports the result
 	err    error            // why the reply could not be sent
 
-	reserved *call.Reservation // memory for the answer, until the reply is sent
+	reserved *call.Reservation // memory for the response, until the reply is sent
 
 	cancel      context.CancelCauseFunc
 	lost        bool // another executor has the request: end early
@@ -44,7 +44,7 @@ func (j *job) report(now time.Time) {
 	}
 }
 
-// completed encodes the data of a reply. It does not escape HTML, so that an output that is HTML does
+// completed encodes the data of a reply. It does not escape HTML so that an output that is HTML does
 // not grow.
 func completed(c *event.Completed) []byte {
 	var out bytes.Buffer

@@ -85,23 +85,23 @@ func (o *outbox) reply(ctx context.Context, jobs []*job) {
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b *job) int { return strings.Compare(a.message.Tenant, b.message.Tenant) })
 	for len(jobs) > 0 {
-		var answers []stream.Answer
+		var replies []stream.Reply
 		for n := 0; n < len(jobs) && jobs[n].message.Tenant == jobs[0].message.Tenant; n++ {
-			answers = append(answers, stream.Answer{Message: &jobs[n].message, Event: jobs[n].reply})
+			replies = append(replies, stream.Reply{Message: &jobs[n].message, Event: jobs[n].reply})
 		}
-		sent, err := stream.New(o.store).Replies(ctx, answers)
-		for i, j := range jobs[:len(answers)] {
+		sent, err := stream.New(o.store).Replies(ctx, replies)
+		for i, j := range jobs[:len(replies)] {
 			j.err = nil
 			if !sent[i] {
 				j.err = err
 			}
 		}
-		jobs = jobs[len(answers):]
+		jobs = jobs[len(replies):]
 	}
 }
 
 // stamp stamps the jobs that have no reply yet with Redis' current time, which it reads once, or on
-// a cluster once for each tenant. If Redis does not answer, it uses the time of the read, so that
+// a cluster once for each tenant. If Redis does not respond, it uses the time of the read so that
 // the lack of a time does not cause a task to be performed again.
 func (o *outbox) stamp(ctx context.Context, jobs []*job) {
 	var now time.Time

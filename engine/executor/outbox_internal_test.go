@@ -87,7 +87,7 @@ func groupCommit(t *testing.T, rdb wire.Redis) {
 	msgs, _, err := stream.New(st).Read(ctx, r, n, 0)
 	check(t, err)
 	warm, msgs := msgs[0], msgs[1:]
-	if _, err := stream.New(st).Replies(ctx, []stream.Answer{{Message: &warm, Event: &event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}}}); err != nil {
+	if _, err := stream.New(st).Replies(ctx, []stream.Reply{{Message: &warm, Event: &event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}}}); err != nil {
 		t.Fatal(err) // so that Redis has the script
 	}
 	check(t, rdb.Set(ctx, "tenant:b:events", "no stream", 0).Err()) // replies to b fail

@@ -6,19 +6,19 @@ import "testing"
 // short. Other events cost nothing.
 func TestReadAhead(t *testing.T) {
 	t.Parallel()
-	const most = 100
+	const limit = 100
 	var r readAhead
 	want := func(what string, idle, executors, from, to int) {
 		t.Helper()
-		if n := r.count(idle, executors, most); n < from || n > to {
+		if n := r.count(idle, executors, limit); n < from || n > to {
 			t.Errorf("%d %s, want %d to %d", n, what, from, to)
 		}
 	}
 	want("at first", 16, 16, 32, 32)
 	r.saw(32, 0, 1)
-	want("where none was a call", 16, 16, most, most)
+	want("where none was a call", 16, 16, limit, limit)
 	r.saw(200, 0, 20)
-	want("of each of twenty tenants, where none was a call", 16, 16, most, most)
+	want("of each of twenty tenants, where none was a call", 16, 16, limit, limit)
 	for range 5 {
 		r.saw(40, 40, 1)
 	}

@@ -159,8 +159,8 @@ func (p *Program) assigned(q *gojq.Query) Doubt {
 
 // doubtAssignment reports q if it is an assignment.
 func (p *Program) doubtAssignment(q *gojq.Query) {
-	const most = 20
-	if q = bare(q); q != nil && q.Op == gojq.OpAssign && len(p.doubts) < most {
+	const limit = 20
+	if q = bare(q); q != nil && q.Op == gojq.OpAssign && len(p.doubts) < limit {
 		p.doubts = append(p.doubts, p.assigned(q))
 	}
 }

@@ -36,8 +36,7 @@ type UnknownVariable struct {
 func (e *UnknownVariable) Error() string { return "unknown variable $" + e.Name }
 
 // Failure is the error of an evaluation: the data does not fit the expression, or a limit was
-// exceeded. Recorded events contain its text, and a replay compares them: another text breaks
-// executions that have caught the error.
+// exceeded. Do not change its text: recorded events contain it, and a replay compares them.
 type Failure struct {
 	Source  string // the expression
 	Message string

@@ -64,12 +64,12 @@ func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error
 	return errors.Join(r.errs...)
 }
 
-// mostErrors is the number of errors after which no further ones are reported.
-const mostErrors = 250
+// maxErrors is the maximum number of errors that are reported.
+const maxErrors = 250
 
 // fail records an error, unless an equal one is already recorded.
 func (r *resolver) fail(err error) {
-	if len(r.errs) >= mostErrors {
+	if len(r.errs) >= maxErrors {
 		return
 	}
 	for _, e := range r.errs {
@@ -302,7 +302,7 @@ func (r *resolver) call(t *gojq.Term, s *scope) {
 	}
 	sign := signature(f.Name, len(f.Args))
 	unknown := !r.own && !s.has(sign) && refused(f.Name) == "" && !exists(f.Name, len(f.Args))
-	if unknown && !r.unknown[sign] && len(r.errs) < mostErrors {
+	if unknown && !r.unknown[sign] && len(r.errs) < maxErrors {
 		r.unknown[sign] = true
 		r.fail(r.unknownFunction(f))
 	}
@@ -358,7 +358,7 @@ func (r *resolver) variable(name string, s *scope) {
 func refused(name string) string {
 	switch name {
 	case "input", "inputs", "input_filename", "input_line_number":
-		return "cannot be used: there is no further input"
+		return "cannot be used: there is no other input"
 	case "env":
 		return "cannot be used: expressions have no access to the environment"
 	case "debug", "stderr", "halt", "halt_error":
@@ -375,7 +375,7 @@ func refused(name string) string {
 	}
 }
 
-// secret records that a term reads a constant secret, so that a missing one can be
+// secret records that a term reads a constant secret so that a missing one can be
 // distinguished from null.
 func (r *resolver) secret(t *gojq.Term, s *scope) {
 	if t.Type != gojq.TermTypeFunc || t.Func.Name != "$secrets" || s.has("$secrets") || len(t.SuffixList) == 0 {

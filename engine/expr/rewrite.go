@@ -80,7 +80,7 @@ func modification(q *gojq.Query) *gojq.Query {
 		| _modify(
 			getpath(__path(path(__left); $__update) | if __found($__update) or
 				(label $__out | ((null | __right | true), false) | ., break $__out) then . else empty end);
-			(__sweep($__meter) | __right), __gone($__update))
+			(__sweep($__meter) | __right), __deleted($__update))
 		| __sweep($__meter);`).Body
 	made.FuncDefs[0].Body, made.FuncDefs[1].Body = q.Left, q.Right
 	return made

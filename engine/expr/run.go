@@ -18,8 +18,8 @@ const (
 // errSecret replaces a message that may quote a secret.
 var errSecret = errors.New("does not suit the data; more is not said, because the expression reads a secret")
 
-// run evaluates the code until it has most results, and checks their size.
-func (p *Program) run(s *Scope, most int) (results []any, err error) {
+// run evaluates the code until it has limit results, and checks their size.
+func (p *Program) run(s *Scope, limit int) (results []any, err error) {
 	m := budget.NewMeter()
 	args, err := p.arguments(s, m)
 	if err != nil {
@@ -46,9 +46,9 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		if v, err = m.Result(v); err != nil {
 			return nil, p.failure(err)
 		}
-		if results = append(results, v); len(results) >= most {
-			if most > 1 {
-				return nil, p.failure(fmt.Errorf("more than %d results (limit expression-results)", most))
+		if results = append(results, v); len(results) >= limit {
+			if limit > 1 {
+				return nil, p.failure(fmt.Errorf("more than %d results (limit expression-results)", limit))
 			}
 			return results, nil
 		}

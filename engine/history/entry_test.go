@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 		{
 			event.TaskCompleted, task,
 			event.Completed{Error: &event.Problem{Title: "no"}, Call: &event.Call{Method: "PUT", URL: "http://a/b", First: "http://a"}},
-			history.Faulted, "failed: PUT http://a → http://a/b (no answer)  no",
+			history.Faulted, "failed: PUT http://a → http://a/b (no response)  no",
 		},
 		{event.TimerScheduled, task, timer(event.WaitTimer), history.Waiting, "wait, at 2026-01-01T00:00:00Z"},
 		{event.TimerScheduled, task, timer(event.RetryTimer), history.Retrying, "retry, at 2026-01-01T00:00:00Z"},

@@ -9,7 +9,7 @@ import (
 )
 
 // Execution is an execution and its task runs, folded from the entries of its history. It keeps
-// little of their data, so that it may have many runs.
+// little of their data, so it may have many runs.
 type Execution struct {
 	Runs    []*TaskRun // in the order of their first entries; the first one is the execution itself
 	Version int64      // of the last entry
@@ -29,7 +29,7 @@ type TaskRun struct {
 
 	State     State
 	Text      string    // of the entry that ended it, or that changed the execution's state
-	Call      string    // likewise
+	Call      string    // of the same entry
 	Began     Moment    // of its first entry
 	Ended     Moment    // zero until it ends
 	Requested int64     // version of the entry that requested it; 0 if there is none

@@ -12,8 +12,8 @@ import (
 
 // Lifecycle derives the lifecycle events of the specification from the events of a history.
 type Lifecycle struct {
-	Version string          // of the workflow's document, if the execution was started with the latest
-	Open    map[string]bool // task runs that have begun and not ended, by id; nil: none
+	Version string          // version of the document, if the execution was started with the latest
+	Open    map[string]bool // task runs that have started and not ended, by id; nil: none
 
 	version int64       // of e
 	e       event.Event // the last event of the history
@@ -27,7 +27,7 @@ const largestOutput = 64 << 10
 // Add returns the lifecycle events for the next event of a history, given its version. Their ids
 // depend only on the history. Their types begin with event.LifecyclePrefix.
 //
-// The run of a further attempt is reported as retried, any other run as created; both also as
+// The run of a second or later attempt is reported as retried, any other run as created; both also as
 // started at the same time. Skipped tasks have no events. An execution that an operator retries is
 // reported as resumed.
 func (l *Lifecycle) Add(version int64, e event.Event) []event.Event {
@@ -109,7 +109,7 @@ func (l *Lifecycle) end(d *Data) {
 	}
 }
 
-// unknownProblem stands for an error that cannot be read.
+// unknownProblem replaces an error that cannot be read.
 func unknownProblem() *event.Problem {
 	p := event.NewProblem(event.Runtime, "")
 	p.Type = event.FullType(p.Type, event.BaseV1)
@@ -126,19 +126,18 @@ func outputOf(d *Data) any {
 	return d.Output
 }
 
-// workflow adds an event about the execution. further is the name of a member that is left out if
-// value is nil.
-func (l *Lifecycle) workflow(what, further string, value any) {
-	l.add("workflow."+what, "", map[string]any{"name": l.name(), moment(what): l.e.Time, further: value})
+// workflow adds an event about the execution. Its data has the given member, unless value is nil.
+func (l *Lifecycle) workflow(what, member string, value any) {
+	l.add("workflow."+what, "", map[string]any{"name": l.name(), timeMember(what): l.e.Time, member: value})
 }
 
-// task adds an event about a task run, as workflow does.
-func (l *Lifecycle) task(id, what, further string, value any) {
-	l.add("task."+what, id, map[string]any{"workflow": l.name(), "task": event.ParseRun(id).Ref, moment(what): l.e.Time, further: value})
+// task is like workflow, for a task run.
+func (l *Lifecycle) task(id, what, member string, value any) {
+	l.add("task."+what, id, map[string]any{"workflow": l.name(), "task": event.ParseRun(id).Ref, timeMember(what): l.e.Time, member: value})
 }
 
-// moment returns the name of the member with the time of an event: "startedAt".
-func moment(what string) string { return strings.TrimPrefix(what, "correlation-") + "At" }
+// timeMember returns the name of the member with the time of an event: "startedAt".
+func timeMember(what string) string { return strings.TrimPrefix(what, "correlation-") + "At" }
 
 func (l *Lifecycle) add(what, task string, data map[string]any) {
 	maps.DeleteFunc(data, func(_ string, value any) bool { return value == nil })

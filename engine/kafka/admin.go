@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// State is what the brokers report about themselves and about topics.
+// State describes the brokers and their topics, as the brokers report them.
 type State struct {
 	Brokers int
 	Topics  []Topic

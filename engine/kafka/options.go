@@ -146,7 +146,7 @@ func (o Options) client(more ...kgo.Opt) (*kgo.Client, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	// A request and each wait between two attempts take a fraction of the timeout, so that a lost
+	// A request and each wait between two attempts take a fraction of the timeout so that a lost
 	// reply leaves time to try again.
 	const parts, waits = 5, 10
 	opts := []kgo.Opt{

@@ -16,11 +16,11 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// producer publishes records with acks from all in-sync replicas, and reports for each failed record
-// what is known about it.
+// producer publishes records with acks from all in-sync replicas. For each failed record it reports
+// whether it may have been published.
 //
 // It relies on the guarantees of the client's idempotent producer: a batch without a reply is sent
-// again with the same sequence number, so that the broker drops it if it has it; and a record fails
+// again with the same sequence number so that the broker drops it if it has it; and a record fails
 // only if it was not sent since the last reply, otherwise it stays in the client. Two cases remain.
 // A batch whose reply was lost, and which is then sent again and rejected, may have been written the
 // first time: session counts lost replies. A batch without any reply before the timeout blocks all
@@ -48,7 +48,7 @@ func newProducer(o Options) (*producer, error) {
 // publish publishes records and returns one error for each. The errors wrap those of package
 // schedule. It returns after at most opts.Timeout.
 func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
-	const parts = 5 // the client gives up a part earlier, so that it can say what it knows
+	const parts = 5 // the client gives up one part earlier, to report the state of each record
 	hard, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.opts.Timeout)
 	defer cancel()
 	soft, cancel := context.WithTimeout(ctx, p.opts.Timeout/parts*(parts-1))
@@ -102,8 +102,8 @@ func (p *producer) produce(soft, hard context.Context, s *session, records []*kg
 	}
 }
 
-// isolate sends each record separately if its batch was rejected because of one record, to find out
-// which. Records that it has no time for are tried later.
+// isolate finds the record that caused the rejection of its batch: it sends each record of the batch
+// separately. Records for which no time is left are retried later.
 func (p *producer) isolate(soft, hard context.Context, records []*kgo.Record, errs []error) {
 	var which []int
 	for i, err := range errs {
@@ -135,8 +135,8 @@ type batchError struct{ reply *kerr.Error }
 
 func (b *batchError) Error() string { return b.reply.Error() }
 
-// classify wraps an error of the client with what it says about the publication of a record; before
-// is the session's state before the record was produced.
+// classify wraps an error of the client according to whether the record may have been published.
+// before is the session's state before the record was produced.
 func (p *producer) classify(err error, before state, s *session, topic string) error {
 	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
 	unknown := fmt.Errorf("it may have been published: %w", err)
@@ -164,8 +164,8 @@ func (p *producer) classify(err error, before state, s *session, topic string) e
 	}
 }
 
-// classifyReply wraps the broker's reply to a record that was sent only once, or that no attempt has
-// written.
+// classifyReply wraps the broker's reply to a record that was sent only once, or that was written by
+// no attempt.
 func classifyReply(reply *kerr.Error, err error) error {
 	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
 	switch reply {
@@ -184,7 +184,7 @@ func classifyReply(reply *kerr.Error, err error) error {
 	return wrap(schedule.ErrNotPublished)
 }
 
-// session returns the session at a place, and creates it if necessary.
+// session returns *at, and creates the session if it is nil.
 func (p *producer) session(at **session) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +201,7 @@ func (p *producer) session(at **session) (*session, error) {
 	return s, err
 }
 
-// drop ends a session, so that its records end and later ones use another.
+// drop closes a session: its records fail, and later ones use a new session.
 func (p *producer) drop(s *session) {
 	p.mu.Lock()
 	for _, at := range []**session{&p.shared, &p.isolated} {
@@ -213,7 +213,7 @@ func (p *producer) drop(s *session) {
 	s.client.Close()
 }
 
-// close ends the producer. Records that it is still waiting for may have been published.
+// close closes the producer. Records without a reply may have been published.
 func (p *producer) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -226,13 +226,13 @@ func (p *producer) close() {
 	}
 }
 
-// session is a client and what is known of its connections.
+// session is a client and the state of its connections.
 type session struct {
 	client               *kgo.Client
 	open, connects, lost atomic.Int64
 }
 
-// state is a session's state at a moment.
+// state is a snapshot of a session.
 type state struct {
 	open     int64 // connections
 	connects int64 // connections that were ever open

@@ -101,8 +101,8 @@ func (t *topics) ask(ctx context.Context, s *session, names []string, found map[
 func (t *topics) note(name string, reply *kerr.Error) error {
 	switch {
 	case reply == kerr.UnknownTopicOrPartition:
-		const most = 1000
-		if len(t.known) > most {
+		const limit = 1000
+		if len(t.known) > limit {
 			t.shrink()
 		}
 		now, known := time.Now(), t.known[name]

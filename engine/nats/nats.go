@@ -94,7 +94,7 @@ func (o Options) Address() string {
 	return strings.Join(urls, ",")
 }
 
-// connect returns a connection, which is established when a server answers. Each attempt to reconnect
+// connect returns a connection, which is established when a server responds. Each attempt to reconnect
 // sends its outcome to attempts, unless that is full.
 func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream, error) {
 	if err := o.Check(); err != nil {
@@ -174,7 +174,7 @@ type arrival struct {
 // buffered is the number of received messages that Fetch has not returned yet.
 const buffered = 500
 
-// New returns a Client. It connects when a server answers.
+// New returns a Client. It connects when a server responds.
 func New(o Options) (*Client, error) {
 	attempts := make(chan error, 1)
 	conn, js, err := o.connect(attempts)
@@ -462,12 +462,12 @@ func (c *Client) Close() {
 	c.conn.Close()
 }
 
-// State is what a server reports about the stream.
+// State describes a stream, as the server reports it.
 type State struct {
 	Messages  uint64
 	Uncovered []string // topics for publication whose subjects the stream does not have
-	Unlimited bool   // nothing is ever removed
-	Lag       uint64 // messages of the topics after their positions
+	Unlimited bool     // nothing is ever removed
+	Lag       uint64   // messages of the topics after their positions
 }
 
 // Inspect returns the state of the stream, and how many messages of the topics to listen to follow the

@@ -3,9 +3,9 @@ package queue
 
 import "slices"
 
-// Fair queues the items of several tenants. Items stay in order within each tenant, and tenants take
-// turns, so that a long queue does not delay the others. A tenant joins behind all others with its
-// first item, and leaves with its last one. The zero value is an empty queue. It is not safe for
+// Fair queues the items of several tenants. The items of a tenant stay in order, and tenants take
+// turns so that a long queue does not delay the others. A tenant joins at the end of the turns with
+// its first item, and leaves with its last. The zero value is an empty queue. It is not safe for
 // concurrent use.
 type Fair[T any] struct {
 	size  int
@@ -24,7 +24,7 @@ func (f *Fair[T]) Tenants() []string { return f.turns }
 // the caller may reorder it.
 func (f *Fair[T]) Of(tenant string) []T { return f.items[tenant] }
 
-// All returns the items of all tenants: those of the tenant whose turn it is first.
+// All returns the items of all tenants, in order of their turns.
 func (f *Fair[T]) All() (all []T) {
 	for _, tenant := range f.turns {
 		all = append(all, f.items[tenant]...)
@@ -46,7 +46,7 @@ func (f *Fair[T]) PushBack(tenant string, items ...T) {
 	f.set(tenant, items)
 }
 
-// PushFront puts copies of items before all others of a tenant and gives the tenant the turn.
+// PushFront inserts copies of items at the front of a tenant's queue, and gives the tenant the turn.
 func (f *Fair[T]) PushFront(tenant string, items ...T) {
 	if len(items) == 0 {
 		return
@@ -66,9 +66,9 @@ func (f *Fair[T]) set(tenant string, items []T) {
 	f.items[tenant] = items
 }
 
-// First returns the next item of the first tenant for which may returns true, and gives that tenant
-// the turn. The other tenants keep their order. A nil may allows every tenant. ok is false if there
-// is no such tenant.
+// First returns the next item of the first tenant that may accepts, and gives that tenant the turn.
+// The other tenants keep their order. A nil may accepts every tenant. ok is false if there is no such
+// tenant.
 func (f *Fair[T]) First(may func(tenant string) bool) (item T, ok bool) {
 	for i, tenant := range f.turns {
 		if may == nil || may(tenant) {
@@ -91,15 +91,15 @@ func (f *Fair[T]) Pop() {
 	f.size--
 }
 
-// EndTurn moves a tenant behind all others if it is its turn.
+// EndTurn moves a tenant to the end if it has the turn.
 func (f *Fair[T]) EndTurn(tenant string) {
 	if len(f.turns) > 1 && f.turns[0] == tenant {
 		f.turns = append(f.turns[1:], tenant)
 	}
 }
 
-// Take removes and returns all items of the first tenant for which may returns true, or nil. A nil
-// may allows every tenant.
+// Take removes and returns all items of the first tenant that may accepts; nil if there is none. A
+// nil may accepts every tenant.
 func (f *Fair[T]) Take(may func(tenant string) bool) []T {
 	if _, ok := f.First(may); !ok {
 		return nil
@@ -116,11 +116,11 @@ func (f *Fair[T]) leave() {
 	f.turns = f.turns[1:]
 }
 
-// Drop removes the items for which gone returns true.
-func (f *Fair[T]) Drop(gone func(T) bool) {
+// Drop removes the items for which drop returns true.
+func (f *Fair[T]) Drop(drop func(T) bool) {
 	old := *f
 	*f = Fair[T]{}
 	for _, tenant := range old.turns {
-		f.PushBack(tenant, slices.DeleteFunc(old.items[tenant], gone)...)
+		f.PushBack(tenant, slices.DeleteFunc(old.items[tenant], drop)...)
 	}
 }

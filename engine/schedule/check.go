@@ -41,7 +41,7 @@ func DefaultLimits() Limits {
 const (
 	longestTopic  = 249 // as in Kafka
 	longestKey    = 1 << 10
-	mostHeaders   = 32
+	maxHeaders    = 32
 	longestHeader = 1 << 10 // name or value
 )
 
@@ -112,8 +112,8 @@ func (l Limits) checkContent(c Content) error {
 	case !utf8.ValidString(c.Key):
 		errs = append(errs, fmt.Errorf("key %.60q: want text in UTF-8", c.Key))
 	}
-	if n := len(withoutTrace(c.Headers)); n > mostHeaders {
-		errs = append(errs, fmt.Errorf("%d headers: want at most %d", n, mostHeaders))
+	if n := len(withoutTrace(c.Headers)); n > maxHeaders {
+		errs = append(errs, fmt.Errorf("%d headers: want at most %d", n, maxHeaders))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		switch {

@@ -40,8 +40,8 @@ func Statuses() []Status { return []Status{Scheduled, Firing, Fired, Cancelled, 
 // Open reports whether an event in this state may still be published.
 func (s Status) Open() bool { return s == Scheduled || s == Firing }
 
-// Content is what a client asks for. Two requests with the same id and an Equal content are
-// the same request.
+// Content is the part of an event that the client provides. Two requests with the same id and
+// Equal contents are the same request.
 type Content struct {
 	Due     time.Time // when to publish, to the millisecond
 	Tenant  string    // for topics with the prefixes EventTopic and WorkflowTopic

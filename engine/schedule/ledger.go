@@ -16,7 +16,7 @@ type Filter struct {
 	Cursor    string    // of the previous page
 }
 
-// Matches reports whether f selects an event, whatever its partition.
+// Matches reports whether f selects an event. It ignores the partition.
 func (f Filter) Matches(e *Event) bool {
 	return (f.Status == "" || f.Status == e.Status) && (f.Topic == "" || f.Topic == e.Topic) &&
 		(f.DueAfter.IsZero() || !e.Due.Before(f.DueAfter)) && (f.DueBefore.IsZero() || e.Due.Before(f.DueBefore))
@@ -45,7 +45,7 @@ type Claimed struct {
 // Entry is an open event in an index.
 type Entry struct {
 	ID   string
-	Next time.Time // when to look at it: its Next, or the end of its Lease
+	Next time.Time // when it needs attention: its Next, or the end of its Lease
 }
 
 // Members are the processes that fire events, and the partitions that they share.
@@ -58,12 +58,12 @@ type Members struct {
 	Count      int // the newest count of partitions; 0 if none was set
 }
 
-// Counts holds the numbers of events in one partition.
+// Counts are the numbers of events in one partition.
 type Counts struct {
 	Partition int
 	Now       time.Time // by the clock of Redis
 	Scheduled int64     // events that are SCHEDULED
-	Overdue   int64     // those that should have been claimed
+	Overdue   int64     // SCHEDULED events that should have been claimed already
 	Firing    int64     // events that a process has claimed
 	Dead      int64
 	Next      time.Time // when the next event is due or the next lease ends; zero: never
@@ -88,13 +88,13 @@ func Sum(all []Counts) (sum Counts) {
 
 // Errors of a ledger that a client or an operator can resolve.
 var (
-	// ErrPartitions says that the count of partitions in Redis is not the expected one.
+	// ErrPartitions says that Redis has another number of partitions than expected.
 	ErrPartitions = errors.New("another number of partitions")
-	// ErrCursor says that a Filter has a Cursor that no List returned.
+	// ErrCursor says that the Cursor of a Filter was not returned by List.
 	ErrCursor = errors.New("unknown cursor")
-	// ErrFull says that there is no memory for further events.
-	ErrFull = errors.New("no memory for further events")
+	// ErrFull says that there is no memory for more events.
+	ErrFull = errors.New("no memory for more events")
 )
 
-// StoreUnavailable is what the scheduler answers while its store does not answer.
-const StoreUnavailable = "the store of the scheduler does not answer: repeat the request"
+// StoreUnavailable is the scheduler's error message while its store is unavailable.
+const StoreUnavailable = "the store of the scheduler does not respond: repeat the request"

@@ -110,7 +110,7 @@ func unix(name string, seconds, millis int64) (time.Time, error) {
 }
 
 // id returns the id of an event whose message names none: the key if it is a UUID, otherwise a UUID
-// derived from the message's place, so that a message that is read twice is one event, and two
+// derived from the message's place, so a message that is read twice is one event, and two
 // messages with the same key are two.
 func (m *Message) id() string {
 	if uuid(string(m.Key)) {

@@ -78,7 +78,7 @@ func (r Retry) Settle(e *Event, err error, now time.Time) (Settled, bool) {
 		return Settled{}, false
 	}
 	if out.Status == Scheduled && e.Attempts > e.Failures {
-		// An earlier publication may have succeeded: the event stays FIRING, so that it cannot be
+		// An earlier publication may have succeeded: the event stays FIRING so that it cannot be
 		// cancelled, and its next claim adds an attempt.
 		out.Status = Firing
 		out.Attempts--

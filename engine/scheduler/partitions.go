@@ -28,7 +28,7 @@ func newPartitionQueue() *partitionQueue {
 	return &partitionQueue{partitions: map[int]*partition{}}
 }
 
-// grace is how much later than its owner another process looks at a partition, so that a partition
+// grace is how much later than its owner another process looks at a partition so that a partition
 // whose owner has died is served before the owner's registration expires.
 const grace = time.Second
 
@@ -159,7 +159,7 @@ func signal(wake chan struct{}) {
 }
 
 // owner returns the process that owns a partition: the one whose name, hashed with the
-// partition, is greatest (rendezvous hashing), so that few partitions move when a process
+// partition, is greatest (rendezvous hashing), so few partitions move when a process
 // comes or goes. It returns "" without processes.
 func owner(p int, processes []string) (owner string) {
 	var most uint64

@@ -431,7 +431,7 @@ func TestOvertakenChange(t *testing.T) {
 	}
 }
 
-// While the table does not answer for some events, the others are claimed, and the former are due again
+// While the table does not respond for some events, the others are claimed, and the former are due again
 // after a second. An event whose claim was carried out although the reply was lost is claimed again
 // when the lease expires.
 func TestTableAway(t *testing.T) {

@@ -31,7 +31,7 @@ type Options struct {
 	Clock func() time.Time
 	// Observe, if set, receives each publication when it has ended.
 	Observe func(Publication)
-	// Extra are further actors of the process: a Consumer, a Reconciler.
+	// Extra are other actors of the process: a Consumer, a Reconciler.
 	Extra []Actor
 }
 
@@ -132,7 +132,7 @@ func (s *Scheduler) Owned() int { return s.queue.owned() }
 // Publishing returns the number of batches that this process is publishing.
 func (s *Scheduler) Publishing() int { return int(s.publishing.Load()) }
 
-// Notify informs the workers of this process that an event was scheduled or moved, so that it fires in
+// Notify informs the workers of this process that an event was scheduled or moved so that it fires in
 // time even if it is due before they look at its partition again.
 func (s *Scheduler) Notify(e *schedule.Event) {
 	if e != nil && e.Status == schedule.Scheduled {

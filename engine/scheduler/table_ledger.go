@@ -183,7 +183,7 @@ func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule
 	return out, errors.Join(failed, err)
 }
 
-// awayPause is how long an event waits that could not be claimed because the table did not answer.
+// awayPause is how long an event waits that could not be claimed because the table did not respond.
 const awayPause = time.Second
 
 // giveBack makes events that were taken from the index due again soon, instead of when the lease

@@ -109,7 +109,7 @@ func Keyword(sentence string) (path []string, keyword string, ok bool) {
 // Invalid is the error for invalid data, with its violations sorted by path.
 type Invalid struct {
 	Violations []Violation // only the first ones, if there are very many
-	More       int         // number of further violations
+	More       int         // number of other violations
 }
 
 func (e *Invalid) Error() string {

@@ -236,18 +236,18 @@ func constant(v any) int {
 }
 
 // weight returns the number of parts of a value, up to a maximum.
-func weight(v any, most int) int {
+func weight(v any, limit int) int {
 	sum := 1
 	switch v := v.(type) {
 	case []any:
 		for _, item := range v {
-			if sum += weight(item, most-sum); sum > most {
+			if sum += weight(item, limit-sum); sum > limit {
 				break
 			}
 		}
 	case map[string]any:
 		for _, item := range v {
-			if sum += weight(item, most-sum); sum > most {
+			if sum += weight(item, limit-sum); sum > limit {
 				break
 			}
 		}

@@ -15,12 +15,12 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Cluster is what a Redis Cluster reports about itself.
+// Cluster describes the state of a Redis Cluster, as its nodes report it.
 type Cluster struct {
 	Masters   []Master // by address
 	Uncovered int      // slots that no master serves
 	Gone      []string // addresses of nodes that the others cannot reach
-	Down      bool     // it accepts no commands (cluster_state:fail), so that every tenant waits
+	Down      bool     // it accepts no commands (cluster_state:fail), so every tenant waits
 }
 
 // Master is a master of a Redis Cluster.
@@ -30,7 +30,7 @@ type Master struct {
 	Address  string
 	Slots    int
 	Replicas []string // addresses of reachable replicas
-	Err      error    // why it did not answer; nil if it did
+	Err      error    // why it did not respond; nil if it did
 }
 
 // Slots is the number of slots of a Redis Cluster.
@@ -134,9 +134,9 @@ func (s *Store) AddressOf(ctx context.Context, tenant string) (string, error) {
 	return address, Failed("ask where tenant "+tenant+" is", err)
 }
 
-// Reachable returns the registered tenants, on a cluster those whose master answers, and an error about
+// Reachable returns the registered tenants, on a cluster those whose master responds, and an error about
 // the others that says what of theirs is missing; nil if there are none. If the master with the list of
-// tenants does not answer, it returns those that have a stream on another one.
+// tenants does not respond, it returns those that have a stream on another one.
 func Reachable(ctx context.Context, s *Store, what string) (reachable []string, err error) {
 	tenants, err := s.Tenants(ctx)
 	if !s.Clustered() {
@@ -191,7 +191,7 @@ func Reachable(ctx context.Context, s *Store, what string) (reachable []string, 
 }
 
 // MemoryUse returns how many bytes Redis uses and may use at most; on a cluster, those of the
-// fullest master that answers. The limit is 0 if there is none or Redis does not report it.
+// fullest master that responds. The limit is 0 if there is none or Redis does not report it.
 func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
 	answered, silent := false, error(nil)
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, _ string) error {

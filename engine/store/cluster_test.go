@@ -26,7 +26,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Only the first commands to a master that hangs wait for it; further ones fail at once until it answers
+// Only the first commands to a master that hangs wait for it; later ones fail at once until it responds
 // again, in pipelines, too, and commands to the other masters are not affected.
 func TestMasterHangs(t *testing.T) {
 	t.Parallel()
@@ -57,10 +57,10 @@ func TestMasterHangs(t *testing.T) {
 		_, _ = pipe.Exec(ctx)
 		return one.Err(), two.Err()
 	}
-	if err, wrong := pipelined(); err == nil || strings.Contains(err.Error(), "does not answer") || wrong != nil {
+	if err, wrong := pipelined(); err == nil || strings.Contains(err.Error(), "does not respond") || wrong != nil {
 		t.Errorf("at first: %v and %v", err, wrong)
 	}
-	const says = "does not answer: "
+	const says = "does not respond: "
 	for range 3 {
 		if err, wrong := pipelined(); err == nil || !strings.Contains(err.Error(), hung.Addr()+" "+says) || wrong != nil {
 			t.Errorf("in a pipeline: %v and %v", err, wrong)
@@ -120,7 +120,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a write that is redirected waits for replicas, too", func(t *testing.T) { redirectedWrite(t, cluster) })
 }
 
-// redirectedWrite lets a replica take over, so that the client asks the wrong node.
+// redirectedWrite lets a replica take over so that the client asks the wrong node.
 func redirectedWrite(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	opts := &redis.ClusterOptions{MaxRetries: -1, DisableIdentity: true, ClusterStateReloadInterval: time.Hour}

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Descendants returns the number of open executions below a root, and whether the parent of a new
-// one has ended; parent may be "". If the number reaches limit, it first removes executions that
-// are no longer open, such as those that were given up.
+// Descendants returns the number of open executions below a root, and whether the given parent has
+// ended; parent may be "". If the number reaches limit, it first removes executions that are no longer
+// open, such as aborted ones.
 func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, limit int) (count int, parentEnded bool, err error) {
 	if err := CheckIDs(tenant, root); err != nil {
 		return 0, false, err
@@ -30,7 +30,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	}
 	ids, err := s.rdb.SRandMemberN(ctx, key, scannedWhenFull).Result()
 	if err != nil {
-		return count, parentEnded, Failed("look at the executions below "+root, err)
+		return count, parentEnded, Failed("read the executions below "+root, err)
 	}
 	statuses := make([]*redis.StringCmd, len(ids))
 	for i, id := range ids {
@@ -53,8 +53,8 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 // scannedWhenFull is the number of members of a full set to check.
 const scannedWhenFull = 100
 
-// Open returns the number of open executions of a tenant. If it reaches limit, Open removes some
-// whose keys were deleted from the index.
+// Open returns the number of open executions of a tenant. If it reaches limit, Open first removes
+// from the index executions whose keys were deleted.
 func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err
@@ -66,7 +66,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 	}
 	ids, err := s.rdb.ZRandMember(ctx, index, scannedWhenFull).Result()
 	if err != nil {
-		return int(open), Failed("look at the open executions", err)
+		return int(open), Failed("read the open executions", err)
 	}
 	pipe := s.rdb.Pipeline()
 	exist := make([]*redis.IntCmd, len(ids))

@@ -24,7 +24,7 @@ import (
 // rediss:// (with TLS) or host:port; or, for a master monitored by sentinels,
 // redis-sentinel:// or rediss-sentinel:// with the hosts of the sentinels, then /NAME of the
 // master, then /DB; or, for a Redis Cluster, redis-cluster:// or rediss-cluster:// with the hosts
-// of some of its nodes. The error wraps ErrUnreachable if Redis does not answer.
+// of some of its nodes. The error wraps ErrUnreachable if Redis does not respond.
 func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	rdb, err := client(address)
 	if err != nil {
@@ -41,7 +41,7 @@ func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	return rdb, nil
 }
 
-// aboutAddress returns what else may be wrong with an address: Redis does not answer as if only one
+// aboutAddress returns what else may be wrong with an address: Redis does not respond as if only one
 // side used TLS, or the sentinels answer that they do not know the master.
 func aboutAddress(address string, err error) string {
 	switch encrypted := strings.HasPrefix(address, "rediss"); {
@@ -62,7 +62,7 @@ var (
 	errSentinel    = errors.New("this is a Sentinel, which holds no data: write redis-sentinel://host:26379/MASTER")
 )
 
-// check returns an error if Redis does not answer, is a Sentinel, or is a cluster node although the
+// check returns an error if Redis does not respond, is a Sentinel, or is a cluster node although the
 // client is not a cluster client, or vice versa.
 func check(ctx context.Context, rdb wire.Redis) error {
 	if wire.Clustered(rdb) {

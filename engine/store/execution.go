@@ -151,8 +151,8 @@ type WithHistory struct {
 }
 
 // WithHistories reads executions in one round trip. It leaves out executions that do not exist,
-// cannot be read, or have more than most entries of history.
-func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, most int) ([]WithHistory, error) {
+// cannot be read, or have more than limit entries of history.
+func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, limit int) ([]WithHistory, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 	defer wire.Return(buffers...)
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.Execution(tenant, id))
-		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, most)) // Exec returns the error
+		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, limit)) // Exec returns the error
 	}
 	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return nil, Failed("read executions", err)
@@ -223,8 +223,8 @@ type Tail struct {
 	Err     error // why it could not be read
 }
 
-// Tails reads tails in one round trip, up to most entries of each.
-func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int) error {
+// Tails reads tails in one round trip, up to limit entries of each.
+func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, limit int) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	defer wire.Return(buffers...)
 	pipe := s.rdb.Pipeline()
 	for i, t := range tails {
-		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)) // Exec returns the error
+		_ = pipe.Process(ctx, historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, limit)) // Exec returns the error
 	}
 	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
 		return Failed("read histories", err)

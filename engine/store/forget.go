@@ -165,7 +165,7 @@ func (s *Store) readForgetFields(ctx context.Context, tenant string, found []fin
 		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, f.id), "version", "ended", "parent", "status")
 	}
 	if err := firstTemporary(pipe.Exec(ctx)); err != nil {
-		return Failed("look at finished executions", err)
+		return Failed("read finished executions", err)
 	}
 	for i := range found {
 		fields := wire.List(replies[i].Val())
@@ -306,7 +306,7 @@ func weigh(ctx context.Context, s *Store, tenant, index string) (int64, error) {
 	key, pipe := s.keys.Executions(tenant, index), s.rdb.Pipeline()
 	count, oldest, newest := pipe.ZCard(ctx, key), pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return 0, Failed("look at finished executions", err)
+		return 0, Failed("read finished executions", err)
 	}
 	ids := compacted(slices.Concat(oldest.Val(), newest.Val()))
 	if len(ids) == 0 {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// InputOutcome is what became of an input.
+// InputOutcome says what happened to an input.
 type InputOutcome string
 
 // The outcomes.
@@ -23,7 +23,7 @@ const (
 	InputDuplicate InputOutcome = "duplicate"         // it was already accepted; this outcome is not recorded
 )
 
-// InputResult is what a commit does with the input that its message delivers.
+// InputResult says what a commit does with the input that its message delivers.
 type InputResult struct {
 	Timer      event.Timer // that delivered it
 	Outcome    InputOutcome
@@ -67,8 +67,8 @@ type Observation struct {
 	ObservedAt time.Time
 }
 
-// mostObservations is the approximate number of observations kept per tenant.
-const mostObservations = 10_000
+// maxObservations is the approximate number of observations kept per tenant.
+const maxObservations = 10_000
 
 func (o *Observation) fields(s *Store) []string {
 	return []string{
@@ -84,7 +84,7 @@ func (s *Store) Observe(ctx context.Context, tenant string, o Observation) error
 		return err
 	}
 	return Failed("record an input", s.rdb.XAdd(ctx, &redis.XAddArgs{
-		Stream: s.TenantKeys(tenant).Inputs, MaxLen: mostObservations, Approx: true, Values: o.fields(s),
+		Stream: s.TenantKeys(tenant).Inputs, MaxLen: maxObservations, Approx: true, Values: o.fields(s),
 	}).Err())
 }
 

@@ -37,7 +37,7 @@ func (w *environment) stalled(t *testing.T) inspect.Stuck {
 	t.Helper()
 	next, err := inspect.New(w.Store).TimerOwners(t.Context(), []string{tenant})
 	must(t, err)
-	out, err := inspect.New(w.Store).Stuck(t.Context(), tenant, inspect.StuckQuery{Most: 10, Quiet: 5 * time.Minute, Next: next})
+	out, err := inspect.New(w.Store).Stuck(t.Context(), tenant, inspect.StuckQuery{Limit: 10, Quiet: 5 * time.Minute, Next: next})
 	must(t, err)
 	return out
 }

@@ -73,7 +73,7 @@ func CheckIDs(tenant, id string) error {
 
 const historySuffix = ":history"
 
-// Keys builds the names of all keys. On a Redis Cluster the tenant is a hash tag, so that each
+// Keys builds the names of all keys. On a Redis Cluster the tenant is a hash tag, so each
 // script stays in one slot.
 type Keys struct{ cluster bool }
 
@@ -264,7 +264,7 @@ func TimerIdentity(t event.Timer) string {
 }
 
 // TimerNote returns the field of an execution that concerns a timer: its Tombstone or, for an input,
-// "input:" and the identity. The latter holds the member of the pending input, so that the end of
+// "input:" and the identity. The latter holds the member of the pending input, so the end of
 // the execution cancels it.
 func TimerNote(t event.Timer) string {
 	if t.Kind == event.InputTimer {

@@ -90,12 +90,12 @@ func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, err
 	found := map[string]bool{}
 	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, prefix)
 	if err != nil {
-		return nil, Failed("look for what "+id+" listens for", err)
+		return nil, Failed("find what "+id+" listens for", err)
 	}
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		keys, next, err := node.ScanType(ctx, cursor, prefix+"*", ScanCount, "set").Result()
 		if err != nil {
-			return nil, Failed("look for what "+id+" listens for", err)
+			return nil, Failed("find what "+id+" listens for", err)
 		}
 		pipe := s.rdb.Pipeline()
 		listed := make([]*redis.BoolCmd, len(keys))
@@ -104,7 +104,7 @@ func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, err
 		}
 		if len(keys) > 0 {
 			if _, err := pipe.Exec(ctx); err != nil {
-				return nil, Failed("look for what "+id+" listens for", err)
+				return nil, Failed("find what "+id+" listens for", err)
 			}
 		}
 		for i, key := range keys {

@@ -16,7 +16,7 @@ import (
 )
 
 // requests returns n messages of an executor, and the answers to them.
-func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out []stream.Answer) {
+func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out []stream.Reply) {
 	t.Helper()
 	for i := range n {
 		e := historyEvent(fmt.Sprint("q", i), event.TaskRequested)
@@ -30,10 +30,10 @@ func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out [
 	return msgs, out
 }
 
-func answer(m store.Message) stream.Answer {
+func answer(m store.Message) stream.Reply {
 	e := historyEvent(m.Event.ID+"/done", event.TaskCompleted)
 	e.Task = "/do/0/t"
-	return stream.Answer{Message: &m, Event: &e}
+	return stream.Reply{Message: &m, Event: &e}
 }
 
 // replies returns the ids of the answers in the stream, in order.
@@ -86,7 +86,7 @@ var answers = []check{
 		m := handled(store.WorkerGroup)
 		w.commit(t, step(0, &m), store.Committed)
 		m = handled(store.ExecutorGroup)
-		wantAnswered(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{answer(m)}))
+		wantAnswered(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Reply{answer(m)}))
 		m = handled(store.WorkerGroup)
 		c := step(1, &m)
 		c.Publish[0].Type = event.TimerScheduled
@@ -132,7 +132,7 @@ var answers = []check{
 		wantAnswered(t, false, true, true, false, true)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done")
 		wantAnswered(t, false, false, false, false, false)(stream.New(w.Store).Replies(t.Context(), all))
-		wantAnswered(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{answer(claimed[0])}))
+		wantAnswered(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Reply{answer(claimed[0])}))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done", "q0/done")
 	}},
 	{"an answer equals the same event published", func(t *testing.T, w *environment) {
@@ -161,14 +161,14 @@ var answers = []check{
 	}},
 	{"a message is answered once, whatever the order of the answers", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
-		wantAnswered(t, true, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[1], all[0], all[1]}))
+		wantAnswered(t, true, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Reply{all[1], all[0], all[1]}))
 		w.wantReplies(t, "q1/done", "q0/done")
 	}},
 	{"answers to messages that are far apart", func(t *testing.T, w *environment) {
 		const n = 150 // too many are pending between them to be searched
 		_, all := w.requests(t, n)
-		wantAnswered(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n/2], all[n-1]}))
-		wantAnswered(t, false, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n-2], all[n-1]}))
+		wantAnswered(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), []stream.Reply{all[0], all[n/2], all[n-1]}))
+		wantAnswered(t, false, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Reply{all[0], all[n-2], all[n-1]}))
 		if got := w.pending(t, store.ExecutorGroup); got != n-4 {
 			t.Errorf("%d pending, want %d", got, n-4)
 		}

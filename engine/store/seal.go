@@ -49,7 +49,7 @@ func NewSealer(secrets map[string]any) *Sealer {
 	for text := range found {
 		texts = append(texts, text)
 	}
-	// The longest first, so that a secret inside another one does not split it.
+	// The longest first so that a secret inside another one does not split it.
 	slices.SortFunc(texts, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)

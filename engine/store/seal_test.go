@@ -30,7 +30,7 @@ func hardSecrets() map[string]any {
 var hidden = []string{"hunter22", "p&ss<w>rd", "quo\"te\\d\nlines", "hunter22-and-more", mark + "marked" + mark, "sep\u2028arated"}
 
 var sealing = []check{
-	{"a secret in an event's source or further attributes is sealed, and digits in a number are not one", func(t *testing.T, w *environment) {
+	{"a secret in an event's source or extension attributes is sealed, and digits in a number are not one", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		st := w.another(store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
 		sent := historyEvent("p", "com.acme.told")

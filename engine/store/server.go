@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Server is what a Redis reports about itself. A field that it does not report is empty, -1 or zero.
+// Server describes a Redis server, as it reports itself. A missing field is empty, -1 or zero.
 type Server struct {
 	Version string
 	Mode    string // standalone, cluster or sentinel
@@ -188,7 +188,7 @@ func (s Server) SnapshotInterval() (time.Duration, bool) {
 	return longest, longest > 0
 }
 
-// ConfirmWrites makes a client of Dial wait until writes have reached replicas, so that a failover
+// ConfirmWrites makes a client of Dial wait until writes have reached replicas so that a failover
 // cannot lose them; with wire.AllReplicas, all that are connected. A write that takes longer than
 // confirmTime fails with wire.ErrUnconfirmed, which is temporary: the services retry and find what
 // was done. Call it before using the client.
@@ -220,7 +220,7 @@ func writes(cmd redis.Cmder) bool {
 // CheckServer returns an error, with the remedy, if the services cannot work on this Redis: it
 // belongs to a cluster although the client is not a cluster client, is a Sentinel, or may evict keys,
 // so that timers and histories would vanish silently. It ignores what Redis does not report. On a
-// cluster it checks each master that answers; one must.
+// cluster it checks each master that responds; one must.
 func (s *Store) CheckServer(ctx context.Context) error {
 	answered, silent := false, error(nil)
 	err := wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
@@ -285,7 +285,7 @@ func refusedWrites(err error) (reason string, _ error) {
 	}
 }
 
-// WritableMasters counts the masters of a Redis Cluster, and those that answer before ctx ends and accept
+// WritableMasters counts the masters of a Redis Cluster, and those that respond before ctx ends and accept
 // writes.
 func WritableMasters(ctx context.Context, s *Store) (writable, all int, err error) {
 	accepted := make(chan bool, maxMasters)

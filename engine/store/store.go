@@ -97,7 +97,7 @@ type failure struct {
 func (f *failure) Error() string { return "redis: " + f.op + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Is reports a connection that failed, a node that does not answer or a cluster that is down as
+// Is reports a connection that failed, a node that does not respond or a cluster that is down as
 // ErrUnreachable.
 func (f *failure) Is(target error) bool {
 	_, network := errors.AsType[*net.OpError](f.err)
@@ -164,7 +164,7 @@ func permanent(err error) bool {
 }
 
 // Now returns Redis' time, which all services share. On a cluster it is that of one of the masters, and
-// of another one while that does not answer; for what happens to a tenant, use NowOf.
+// of another one while that does not respond; for what happens to a tenant, use NowOf.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.timeAt(ctx, s.keys.Processes())
 	if Temporary(err) && s.Clustered() && ctx.Err() == nil {
@@ -178,7 +178,7 @@ func (s *Store) NowOf(ctx context.Context, tenant string) (time.Time, error) {
 	return s.timeAt(ctx, s.TenantKeys(tenant).Stream)
 }
 
-// AnyNow returns the time of a node that answers: on a cluster, of any master.
+// AnyNow returns the time of a node that responds: on a cluster, of any master.
 func AnyNow(ctx context.Context, s *Store) (now time.Time, err error) {
 	err = wire.AnyMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis) (err error) {
 		now, err = master.Time(ctx).Result()

@@ -196,7 +196,7 @@ func applied(t *testing.T, st *store.Store, request timers.Request) (mine bool, 
 // reply answers a message with an event.
 func reply(t *testing.T, st *store.Store, m store.Message, e event.Event) (mine bool, err error) {
 	t.Helper()
-	given, err := stream.New(st).Replies(t.Context(), []stream.Answer{{Message: &m, Event: &e}})
+	given, err := stream.New(st).Replies(t.Context(), []stream.Reply{{Message: &m, Event: &e}})
 	return given[0], err
 }
 

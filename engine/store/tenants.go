@@ -122,12 +122,12 @@ func compacted(in []string) []string {
 // a scan.
 const ScanCount = 1000
 
-// FindStreams returns the streams whose names match a pattern, sorted, in at most looks steps of a
+// FindStreams returns the streams whose names match a pattern, sorted, in at most maxPages pages of a
 // scan; complete reports whether that was enough. With an error it returns those of the masters of a
 // cluster that could be scanned.
-func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
+func (s *Store) FindStreams(ctx context.Context, pattern string, maxPages int) (found []string, complete bool, err error) {
 	seen := map[string]bool{}
-	complete, err = s.EachKey(ctx, pattern, "stream", looks, func(keys []string) error {
+	complete, err = s.EachKey(ctx, pattern, "stream", maxPages, func(keys []string) error {
 		for _, key := range keys {
 			seen[key] = true
 		}
@@ -137,14 +137,14 @@ func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (fou
 }
 
 // EachKey scans the keys of one type whose names match a pattern, on all masters of a cluster, in at
-// most looks steps, and calls do with each page. It may pass a key twice. complete reports whether it
+// most maxPages pages, and calls do with each page. It may pass a key twice. complete reports whether it
 // has scanned all of them. If it fails on a master, it continues with the others, and returns the first
 // error at the end.
-func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do func(keys []string) error) (complete bool, err error) {
+func (s *Store) EachKey(ctx context.Context, pattern, kind string, maxPages int, do func(keys []string) error) (complete bool, err error) {
 	var first error
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, _ string) error {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			if looks--; looks < 0 {
+			if maxPages--; maxPages < 0 {
 				break
 			}
 			var keys []string
@@ -160,5 +160,5 @@ func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do
 		return nil
 	})
 	err = cmp.Or(err, first)
-	return err == nil && looks >= 0, err
+	return err == nil && maxPages >= 0, err
 }

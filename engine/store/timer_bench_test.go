@@ -37,12 +37,12 @@ func BenchmarkTimers(b *testing.B) {
 			})
 			return nil
 		})
-		look, err := timers.New(st).Look(b.Context(), tenant, batch)
-		if err != nil || len(look.Due) != batch {
-			b.Fatal(len(look.Due), err)
+		poll, err := timers.New(st).Poll(b.Context(), tenant, batch)
+		if err != nil || len(poll.Due) != batch {
+			b.Fatal(len(poll.Due), err)
 		}
 		fire += redisWork(b, rdb, func(ctx context.Context) error {
-			_, _, err := timers.New(st).FireAndLook(ctx, tenant, look, batch)
+			_, _, err := timers.New(st).FireAndPoll(ctx, tenant, poll, batch)
 			return err
 		})
 		if n%1000 == 0 {

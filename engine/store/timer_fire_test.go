@@ -24,10 +24,10 @@ func (w *environment) overdue(t *testing.T, of string, from, n int) {
 	}
 }
 
-// look returns the due timers.
-func (w *environment) look(t *testing.T, limit int) timers.Look {
+// poll returns the due timers.
+func (w *environment) poll(t *testing.T, limit int) timers.Poll {
 	t.Helper()
-	l, err := timers.New(w.Store).Look(t.Context(), tenant, limit)
+	l, err := timers.New(w.Store).Poll(t.Context(), tenant, limit)
 	must(t, err)
 	return l
 }
@@ -43,23 +43,23 @@ func seconds(due []timers.Due) (out string) {
 var dueReads = []check{
 	{"firing returns the timers due next", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 5)
-		seen := w.look(t, 2)
+		seen := w.poll(t, 2)
 		if !seen.More || seconds(seen.Due) != "0 1 " {
 			t.Fatalf("due %s, more %t", seconds(seen.Due), seen.More)
 		}
-		n, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 10)
+		n, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 10)
 		must(t, err)
 		if n != 2 || seconds(next.Due) != "2 3 4 " || next.More || !next.Next.IsZero() || next.Now.IsZero() {
 			t.Errorf("fired %d; then %s, more %t, next %v", n, seconds(next.Due), next.More, next.Next)
 		}
-		if n, again, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
+		if n, again, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
 			t.Errorf("fired %d again, %v; then %s", n, err, seconds(again.Due))
 		}
 	}},
 	{"many overdue timers do not delay one that has just come due", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 20)
-		seen := w.look(t, 4)
-		_, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 4)
+		seen := w.poll(t, 4)
+		_, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 4)
 		must(t, err)
 		if got := seconds(next.Due); got != "4 5 18 19 " || !next.More || !next.Next.Equal(next.Now) {
 			t.Errorf("then %s, more %t", got, next.More)
@@ -67,7 +67,7 @@ var dueReads = []check{
 		fired := 4
 		for len(next.Due) > 0 {
 			var n int
-			n, next, err = timers.New(w.Store).FireAndLook(t.Context(), tenant, next, 4)
+			n, next, err = timers.New(w.Store).FireAndPoll(t.Context(), tenant, next, 4)
 			must(t, err)
 			fired += n
 		}
@@ -77,7 +77,7 @@ var dueReads = []check{
 	}},
 	{"a read of one timer is not split", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 3)
-		_, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, w.look(t, 1), 1)
+		_, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, w.poll(t, 1), 1)
 		must(t, err)
 		if got := seconds(next.Due); got != "1 " || !next.More {
 			t.Errorf("then %s, more %t", got, next.More)
@@ -87,7 +87,7 @@ var dueReads = []check{
 		const n = 1000
 		w.overdue(t, tenant, 0, n)
 		must(t, w.rdb.ScriptFlush(t.Context()).Err())
-		fired, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, w.look(t, n), n)
+		fired, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, w.poll(t, n), n)
 		must(t, err)
 		if got := w.rdb.XLen(t.Context(), streamKey).Val(); fired != n || got != n || w.timers(t) != 0 || len(next.Due) != 0 {
 			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
@@ -100,8 +100,8 @@ var dueReads = []check{
 		fire := func(n int) {
 			t.Helper()
 			w.overdue(t, tenant, 0, n)
-			seen := w.look(t, 100)
-			if fired, _, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 100); fired != n || err != nil {
+			seen := w.poll(t, 100)
+			if fired, _, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 100); fired != n || err != nil {
 				t.Fatalf("fired %d, %v", fired, err)
 			}
 		}
@@ -135,8 +135,8 @@ var dueReads = []check{
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Second))
 		read(store.TimerGroup)
 		w.overdue(t, tenant, 0, 2)
-		seen := w.look(t, 100)
-		if fired, _, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
+		seen := w.poll(t, 100)
+		if fired, _, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
 			t.Fatalf("fired %d, %v", fired, err)
 		}
 		if n := read(store.TimerGroup); n != 1 {
@@ -148,7 +148,7 @@ var dueReads = []check{
 		for i, one := range []event.Timer{full, bare} {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
 		}
-		now := w.look(t, 1).Now
+		now := w.poll(t, 1).Now
 		w.fireAll(t)
 		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
 		if len(entries) != 2 {

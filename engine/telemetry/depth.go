@@ -80,8 +80,8 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collect queries Redis. It omits unknown values. The queries run concurrently, so that a node that does
-// not answer delays none of the others.
+// collect queries Redis. It omits unknown values. The queries run concurrently so that a node that does
+// not respond delays none of the others.
 func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error {
 	all := gauges{values: map[*prometheus.Desc]map[string]*gauge{}}
 	defer all.send(out)

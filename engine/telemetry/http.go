@@ -17,7 +17,7 @@ import (
 )
 
 // Handler returns a handler for /health and /api/health/worker (the services' health),
-// /healthz (liveness), /readyz (readiness: Redis answers and accepts writes, and the services have started) and
+// /healthz (liveness), /readyz (readiness: Redis responds and accepts writes, and the services have started) and
 // /metrics. In a Redis Cluster one master that accepts writes makes a process ready, and the answer says if
 // others are missing.
 func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
@@ -49,7 +49,7 @@ const patience = 2 * time.Second
 func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	state := within(ctx, redisState{reason: "Redis does not answer"}, func() redisState { return stateOf(ctx, e) })
+	state := within(ctx, redisState{reason: "Redis does not respond"}, func() redisState { return stateOf(ctx, e) })
 	if state.reason == "" && len(e.Health()) == 0 {
 		state.reason = "the services have not started"
 	}
@@ -86,7 +86,7 @@ func stateOf(ctx context.Context, e *engine.Engine) redisState {
 	}
 }
 
-// readOnly returns why Redis does not answer or refuses writes, "" if it accepts them.
+// readOnly returns why Redis does not respond or refuses writes, "" if it accepts them.
 func readOnly(ctx context.Context, e *engine.Engine) string {
 	reason, err := store.RefusedWrites(ctx, e.Store)
 	switch {
@@ -101,7 +101,7 @@ func readOnly(ctx context.Context, e *engine.Engine) string {
 
 // unreachable returns why Redis cannot be reached, or "" if it can. It returns when ctx ends.
 func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
-	return within(ctx, "Redis does not answer", func() string {
+	return within(ctx, "Redis does not respond", func() string {
 		if _, err := e.Store.Now(ctx); err != nil {
 			return public(err)
 		}

@@ -114,7 +114,7 @@ func newMeters(name string, r factory) *meters {
 		duration:     r.histogram(name+"_processing_duration_seconds", "Seconds that handling an event took.", long(), "type"),
 		active:       r.gauge(name+"_active_events", "Events that are being handled.").WithLabelValues(),
 	}
-	// Initialize counters to 0, so that they are not absent.
+	// Initialize counters to 0 so that they are not absent.
 	m.processed.WithLabelValues(string(mainType(name)), "success")
 	m.errors.WithLabelValues(string(delivery.Recoverable), "1")
 	m.duration.WithLabelValues(string(mainType(name)))

@@ -2,7 +2,7 @@ package telemetry
 
 import "sync"
 
-// maxTenants is the maximum number of tenants with their own metrics, so that scrapes stay small. All
+// maxTenants is the maximum number of tenants with their own metrics so that scrapes stay small. All
 // others share one name.
 const maxTenants = 100
 

@@ -28,7 +28,7 @@ type Service struct {
 	opts     Options
 	watch    *Watch
 
-	looks map[string]timers.Look // timers found due but not fired yet, by timer index
+	polls map[string]timers.Poll // timers found due but not fired yet, by timer index
 	idle  bool                   // the last read found nothing
 
 	mu       sync.Mutex      // Held is called at any time
@@ -40,7 +40,7 @@ type Options struct {
 	delivery.Options
 
 	Fires     int           // timers fired in one batch; 1 to 1000
-	MaxSleep  time.Duration // longest wait between two looks at the timers
+	MaxSleep  time.Duration // longest wait between two polls of the timers
 	Lookahead time.Duration // a blocking read ends this long before a timer is due; a short one then ends on time
 	Watch     *Watch        // shared by the services of a process; nil: this service is the only one
 }
@@ -88,7 +88,7 @@ func New(st *store.Store, opts Options) (*Service, error) {
 		opts.Watch = NewWatch()
 	}
 	opts.Watch.join()
-	return &Service{consumer: consumer, timers: timers.New(st), opts: opts, watch: opts.Watch, looks: map[string]timers.Look{}}, nil
+	return &Service{consumer: consumer, timers: timers.New(st), opts: opts, watch: opts.Watch, polls: map[string]timers.Poll{}}, nil
 }
 
 // claims is how many times per lease an idle service looks for abandoned entries.
@@ -121,20 +121,20 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 	}
 	var next time.Time
 	indexes := s.timers.Indexes(s.opts.Tenants.Names())
-	reference := s.lookAtAll(ctx, indexes)
+	reference := s.pollAll(ctx, indexes)
 	for _, tenant := range indexes {
-		look, wrong := s.fireOn(ctx, tenant)
+		poll, wrong := s.fireOn(ctx, tenant)
 		if wrong != nil {
 			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: wrong})
 		}
-		now = s.watch.reference(tenant, look.Now)
-		next, more = earlier(next, s.watch.reference(tenant, look.Next)), more || len(look.Due)+len(look.Misplaced) > 0
+		now = s.watch.reference(tenant, poll.Now)
+		next, more = earlier(next, s.watch.reference(tenant, poll.Next)), more || len(poll.Due)+len(poll.Misplaced) > 0
 		err = errors.Join(err, wrong)
 	}
 	if !reference.IsZero() {
 		now = reference
 	}
-	s.watch.recordLook(now, next)
+	s.watch.recordPoll(now, next)
 	if err != nil {
 		s.watch.invalidate()
 	}
@@ -144,51 +144,51 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 	return now, more, err
 }
 
-// lookAtAll looks at the timers of all tenants of a cluster in one call, for fireOn, and returns the
-// time of the watch's reference clock. A look that fails is left to fireOn. On a single Redis it does
+// pollAll polls the timers of all tenants of a cluster in one call, for fireOn, and returns the
+// time of the watch's reference clock. A failed poll is left to fireOn. On a single Redis it does
 // nothing.
-func (s *Service) lookAtAll(ctx context.Context, indexes []string) (reference time.Time) {
+func (s *Service) pollAll(ctx context.Context, indexes []string) (reference time.Time) {
 	if !s.consumer.Store.Keys().Clustered() {
 		return reference
 	}
-	unknown := slices.DeleteFunc(slices.Clone(indexes), func(tenant string) bool { _, known := s.looks[tenant]; return known })
-	looks, reference := s.timers.LookAtAll(ctx, unknown, s.batchFor(0))
+	unknown := slices.DeleteFunc(slices.Clone(indexes), func(tenant string) bool { _, known := s.polls[tenant]; return known })
+	polls, reference := s.timers.PollAll(ctx, unknown, s.batchFor(0))
 	for i, tenant := range unknown {
-		if !looks[i].Now.IsZero() {
-			s.looks[tenant] = looks[i]
-			s.watch.recordClock(tenant, looks[i].Now, reference)
+		if !polls[i].Now.IsZero() {
+			s.polls[tenant] = polls[i]
+			s.watch.recordClock(tenant, polls[i].Now, reference)
 		}
 	}
 	return reference
 }
 
-// fireOn publishes the due timers of one index and looks for what is due next.
-func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, err error) {
-	look, known := s.looks[tenant]
-	delete(s.looks, tenant)
+// fireOn publishes the due timers of one index and polls for the next due ones.
+func (s *Service) fireOn(ctx context.Context, tenant string) (poll timers.Poll, err error) {
+	poll, known := s.polls[tenant]
+	delete(s.polls, tenant)
 	if !known {
-		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
-			return look, err
+		if poll, err = s.timers.Poll(ctx, tenant, s.batchFor(0)); err != nil {
+			return poll, err
 		}
 	}
-	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they precede due timers
-		if err := s.timers.CorrectScores(ctx, tenant, look.Misplaced); err != nil {
-			return look, err
+	for len(poll.Misplaced) > 0 && len(poll.Due) == 0 { // they precede due timers
+		if err := s.timers.CorrectScores(ctx, tenant, poll.Misplaced); err != nil {
+			return poll, err
 		}
-		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
-			return look, err
+		if poll, err = s.timers.Poll(ctx, tenant, s.batchFor(0)); err != nil {
+			return poll, err
 		}
 	}
-	if len(look.Due) == 0 {
-		return look, nil
+	if len(poll.Due) == 0 {
+		return poll, nil
 	}
-	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: look.Now})
-	fired, after, err := s.timers.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
-	if err == nil && fired == len(look.Due) {
-		s.fired(look) // otherwise another process fired some of them, and it is unknown which
+	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: poll.Now})
+	fired, after, err := s.timers.FireAndPoll(ctx, tenant, poll, s.batchFor(len(poll.Due)))
+	if err == nil && fired == len(poll.Due) {
+		s.fired(poll) // otherwise another process fired some of them, and it is unknown which
 	}
 	if err == nil && len(after.Due) > 0 {
-		s.looks[tenant] = after
+		s.polls[tenant] = after
 	}
 	return after, err
 }
@@ -196,22 +196,22 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 // batchFor returns how many timers to request if due timers were due last time: twice as many, up to
 // the limit.
 func (s *Service) batchFor(due int) int {
-	const fewest = 16
-	return min(max(fewest, 2*due), s.opts.Fires)
+	const minimum = 16
+	return min(max(minimum, 2*due), s.opts.Fires)
 }
 
 // fired adds the tenants of fired timers to the tenant set and reports these timers to the observer.
-func (s *Service) fired(look timers.Look) {
-	for i, d := range look.Due {
+func (s *Service) fired(poll timers.Poll) {
+	for i, d := range poll.Due {
 		if d.Err != nil {
 			continue
 		}
-		if i == 0 || d.Tenant != look.Due[i-1].Tenant {
+		if i == 0 || d.Tenant != poll.Due[i-1].Tenant {
 			s.opts.Tenants.Add(d.Tenant)
 		}
 		if s.opts.Observe != nil {
 			t := d.Timer
-			s.consumer.Report(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
+			s.consumer.Report(delivery.Activity{What: delivery.Fired, Timer: &t, At: poll.Now})
 		}
 	}
 }

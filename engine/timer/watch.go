@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 )
 
-// Watch coordinates the timer services of one process: one of them looks at the timers for all, and
+// Watch coordinates the timer services of one process: one of them polls the timers for all, and
 // one waits for the next timer. It is safe for concurrent use.
 type Watch struct {
 	isolation delivery.Isolation // of the services' messages
@@ -15,9 +15,9 @@ type Watch struct {
 	mu           sync.Mutex
 	now          time.Time // Redis' time when it was last asked
 	next         time.Time // when the next known timer is due; zero: none is known
-	looked       time.Time // when a service last looked; zero: one must look now
-	firing       *Service  // the service that looks and fires; nil if none does
-	setMeanwhile time.Time // the earliest timer that was set while firing looked
+	polled       time.Time // when a service last polled; zero: one must poll now
+	firing       *Service  // the service that polls and fires; nil if none does
+	setMeanwhile time.Time // the earliest timer that was set while firing was polling
 	reader       *Service  // the service that blocks in a read until readEnds; nil if none does
 	readEnds     time.Time // latest time at which the read of reader ends
 	services     int
@@ -72,8 +72,8 @@ func (w *Watch) upcoming(s *Service) time.Time {
 	return w.next
 }
 
-// begin reports whether a service must look at the timers: no other service is looking, and a timer is
-// due or the last look is longer ago than sleep (always with a sleep of 0). No other service looks
+// begin reports whether a service must poll the timers: no other service is polling, and a timer is
+// due or the last poll is longer ago than sleep (always with a sleep of 0). No other service polls
 // until it calls end.
 func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	w.mu.Lock()
@@ -85,14 +85,14 @@ func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	return true
 }
 
-// due reports whether a service must look. If the clock ran backwards, the known times are invalid.
+// due reports whether a service must poll. If the clock ran backwards, the known times are invalid.
 func (w *Watch) due(sleep time.Duration) bool {
-	return w.looked.IsZero() || w.now.Before(w.looked) || !w.now.Before(w.nextLook(sleep))
+	return w.polled.IsZero() || w.now.Before(w.polled) || !w.now.Before(w.nextPoll(sleep))
 }
 
-// nextLook returns when a service must look next.
-func (w *Watch) nextLook(sleep time.Duration) time.Time {
-	return earlier(w.next, w.looked.Add(sleep))
+// nextPoll returns when a service must poll next.
+func (w *Watch) nextPoll(sleep time.Duration) time.Time {
+	return earlier(w.next, w.polled.Add(sleep))
 }
 
 // recordClock records how far the clock of a tenant's node is ahead of the reference clock. On a single
@@ -118,17 +118,17 @@ func (w *Watch) reference(tenant string, at time.Time) time.Time {
 	return at.Add(-w.ahead[tenant])
 }
 
-// recordLook records the result of a look.
-func (w *Watch) recordLook(now, next time.Time) {
+// recordPoll records the result of a poll.
+func (w *Watch) recordPoll(now, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.IsZero() {
 		w.now = now
 	}
-	w.next, w.looked = earlier(next, w.setMeanwhile), w.now
+	w.next, w.polled = earlier(next, w.setMeanwhile), w.now
 }
 
-// end lets other services look.
+// end lets other services poll.
 func (w *Watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,11 +145,11 @@ func (w *Watch) recordSet(now, due time.Time) {
 	w.next, w.setMeanwhile = earlier(w.next, due), earlier(w.setMeanwhile, due)
 }
 
-// invalidate forces a new look at the timers.
+// invalidate forces a new poll.
 func (w *Watch) invalidate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looked, w.setMeanwhile = time.Time{}, w.now
+	w.polled, w.setMeanwhile = time.Time{}, w.now
 }
 
 // blockFor returns how long a service may block in a read. If the read of another service ends in time,
@@ -157,7 +157,7 @@ func (w *Watch) invalidate() {
 func (w *Watch) blockFor(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	need := w.nextLook(o.MaxSleep)
+	need := w.nextPoll(o.MaxSleep)
 	// Reads end at full milliseconds.
 	covered := w.firing != nil && w.firing != s || w.reader != nil && !w.readEnds.After(need.Add(time.Millisecond))
 	if covered && s.idle && w.reader != nil && !w.closed {
@@ -196,10 +196,10 @@ func (w *Watch) broadcast() {
 	w.changed = make(chan struct{})
 }
 
-// readTime returns how long a read may block if no other service looks in time: at least a millisecond,
+// readTime returns how long a read may block if no other service polls in time: at least a millisecond,
 // the unit of Redis.
 func (w *Watch) readTime(o Options) time.Duration {
-	wait := min(o.Block, w.looked.Add(o.MaxSleep).Sub(w.now))
+	wait := min(o.Block, w.polled.Add(o.MaxSleep).Sub(w.now))
 	if !w.next.IsZero() {
 		left := w.next.Sub(w.now)
 		if left > o.Lookahead {

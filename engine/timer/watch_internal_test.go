@@ -10,16 +10,16 @@ func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
 const sleep = 4 * time.Second
 
-// watched returns a watch after a look at noon that found a timer.
+// watched returns a watch after a poll at noon that found a timer.
 func watched(after time.Duration) (w *Watch, a, b *Service) {
 	w, a, b = NewWatch(), &Service{}, &Service{}
 	w.begin(a, sleep)
-	w.recordLook(noon(), noon().Add(after))
+	w.recordPoll(noon(), noon().Add(after))
 	w.end()
 	return w, a, b
 }
 
-// A service looks when a timer is due or the last look is too long ago, and only one
+// A service polls when a timer is due or the last poll is too long ago, and only one
 // service at a time.
 func TestWatchLooks(t *testing.T) {
 	t.Parallel()
@@ -40,26 +40,26 @@ func TestWatchLooks(t *testing.T) {
 		w.arrived(a, noon().Add(c.now))
 		c.do(w)
 		if got := w.begin(b, sleep); got != c.want {
-			t.Errorf("%s: b looks is %t, want %t", c.name, got, c.want)
+			t.Errorf("%s: b polls is %t, want %t", c.name, got, c.want)
 		}
 		if c.want && w.begin(a, sleep) {
-			t.Errorf("%s: both look", c.name)
+			t.Errorf("%s: both poll", c.name)
 		}
 	}
 	w, a, _ := watched(time.Hour)
 	w.arrived(a, noon().Add(sleep))
 	if !w.begin(a, sleep) {
-		t.Error("no service looks any more")
+		t.Error("no service polls any more")
 	}
 }
 
-// A timer that is set during a look is kept when the look ends.
+// A timer that is set during a poll is kept when the poll ends.
 func TestWatchKeepsTimersSetDuringALook(t *testing.T) {
 	t.Parallel()
 	w, a, _ := watched(0)
 	w.begin(a, sleep)
 	w.recordSet(time.Time{}, noon().Add(time.Second))
-	w.recordLook(noon(), noon().Add(time.Hour))
+	w.recordPoll(noon(), noon().Add(time.Hour))
 	if got := w.upcoming(a); !got.Equal(noon().Add(time.Second)) {
 		t.Errorf("the next is at %v, want a second after noon", got)
 	}
@@ -142,9 +142,9 @@ func TestWatchBeginsWithoutTime(t *testing.T) {
 	o.Block = 2 * time.Second
 	w.begin(a, sleep)
 	if patience, rest := w.blockFor(b, o); patience != o.Block || rest != nil {
-		t.Errorf("b waits %v beside a, which looks", patience)
+		t.Errorf("b waits %v beside a, which polls", patience)
 	}
-	w.recordLook(noon(), noon().Add(5*time.Millisecond))
+	w.recordPoll(noon(), noon().Add(5*time.Millisecond))
 	w.end()
 	if patience, rest := w.blockFor(a, o); patience != 5*time.Millisecond || rest != nil {
 		t.Errorf("a waits %v for a timer that is due in 5 ms", patience)
@@ -161,9 +161,9 @@ func TestWatchUpcoming(t *testing.T) {
 	w.arrived(a, noon().Add(time.Second))
 	w.begin(a, sleep)
 	if got := w.upcoming(b); !got.IsZero() {
-		t.Errorf("while another service looks, the next timer is at %v", got)
+		t.Errorf("while another service polls, the next timer is at %v", got)
 	}
 	if got, want := w.upcoming(a), noon().Add(time.Second); !got.Equal(want) {
-		t.Errorf("the looking service has to fire at %v, want %v", got, want)
+		t.Errorf("the polling service has to fire at %v, want %v", got, want)
 	}
 }

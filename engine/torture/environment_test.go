@@ -46,7 +46,7 @@ type environment struct {
 	defs    map[string]*decide.Env // by workflow
 }
 
-// begin makes an environment with an empty Redis and further settings. Small runs are
+// begin makes an environment with an empty Redis and the given settings. Small runs are
 // parallel; full ones, which measure, are sequential.
 func begin(t *testing.T, settings ...string) *environment {
 	t.Helper()
@@ -94,7 +94,7 @@ func (w *environment) must(err error) {
 	}
 }
 
-// lease is short, so that many expire during a test.
+// lease is short so that many expire during a test.
 func lease() time.Duration { return size(300*time.Millisecond, time.Second) }
 
 // run starts n processes of a role. They look often for abandoned entries and have short
@@ -123,10 +123,10 @@ func (w *environment) report(format string, args ...any) {
 }
 
 // want fails the test if a figure exceeds its maximum.
-func (w *environment) want(what string, got, most int) {
+func (w *environment) want(what string, got, limit int) {
 	w.t.Helper()
-	if got > most {
-		w.t.Errorf("%s: %d, want at most %d", what, got, most)
+	if got > limit {
+		w.t.Errorf("%s: %d, want at most %d", what, got, limit)
 	}
 }
 

@@ -35,9 +35,9 @@ import (
 
 // What a process may need that serves both tenants of TestHostileTenant.
 const (
-	mostMemory   = 1000 << 20 // bytes
-	mostCancel   = 2 * time.Second
-	mostShutdown = 6 * time.Second
+	maxMemory   = 1000 << 20 // bytes
+	maxCancel   = 2 * time.Second
+	maxShutdown = 6 * time.Second
 )
 
 // While one tenant does its worst, another tenant's workflows of one task complete, cancel takes effect,
@@ -127,14 +127,14 @@ func (h *hostility) run() {
 	ratio := float64(during.p99) / float64(max(idle.p99, time.Millisecond))
 	h.report("%-22s idle %v, during %v: p99 %.1f times; PING %v; started %d; memory %d MB; cancelled after %v; ended after %v",
 		h.attack.name, idle, during, ratio, ping, h.started.Load(), memory>>20, cancelled.Round(time.Millisecond), ended.Round(time.Millisecond))
-	if memory > mostMemory {
-		h.t.Errorf("memory: %d MB, want at most %d", memory>>20, mostMemory>>20)
+	if memory > maxMemory {
+		h.t.Errorf("memory: %d MB, want at most %d", memory>>20, maxMemory>>20)
 	}
-	if *full && cancelled > mostCancel {
-		h.t.Errorf("cancel took effect after %v, want at most %v", cancelled, mostCancel)
+	if *full && cancelled > maxCancel {
+		h.t.Errorf("cancel took effect after %v, want at most %v", cancelled, maxCancel)
 	}
-	if ended > mostShutdown {
-		h.t.Errorf("SIGTERM ended the process after %v, want at most %v", ended, mostShutdown)
+	if ended > maxShutdown {
+		h.t.Errorf("SIGTERM ended the process after %v, want at most %v", ended, maxShutdown)
 	}
 }
 
@@ -147,8 +147,8 @@ func (h *hostility) pause(d time.Duration) {
 }
 
 func tail(text []byte) []byte {
-	const most = 2000
-	return text[max(0, len(text)-most):]
+	const limit = 2000
+	return text[max(0, len(text)-limit):]
 }
 
 // register registers a workflow of a tenant.
@@ -250,10 +250,10 @@ func (h *hostility) pings(span time.Duration) quantiles {
 }
 
 // await waits until an execution has ended.
-func (h *hostility) await(tenant, id string, most time.Duration) {
+func (h *hostility) await(tenant, id string, limit time.Duration) {
 	h.t.Helper()
 	last := "0"
-	for deadline := time.Now().Add(most); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 		streams, err := h.rdb.XRead(h.t.Context(), &redis.XReadArgs{
 			Streams: []string{"tenant:" + tenant + ":execution:" + id + ":history", last}, Block: 100 * time.Millisecond,
 		}).Result()
@@ -269,7 +269,7 @@ func (h *hostility) await(tenant, id string, most time.Duration) {
 			}
 		}
 	}
-	h.t.Fatalf("execution %s of tenant %s has not ended after %v", id, tenant, most)
+	h.t.Fatalf("execution %s of tenant %s has not ended after %v", id, tenant, limit)
 }
 
 // cancel cancels the oldest execution of the attack that has begun, and returns the time until it has
@@ -292,7 +292,7 @@ func (h *hostility) cancel() time.Duration {
 		Tenant: hostileTenant, Workflow: "torture.hostile", Execution: id, Data: event.Encode(event.Ended{Reason: "enough"}),
 	}
 	h.must(h.store.Publish(ctx, e))
-	for time.Since(at) < 2*mostCancel {
+	for time.Since(at) < 2*maxCancel {
 		if status := h.status(id); status == "" || decide.Status(status).Ended() {
 			break
 		}
@@ -341,7 +341,7 @@ func (h *hostility) terminate() time.Duration {
 		if code := h.process.ProcessState.ExitCode(); code != 0 {
 			h.t.Errorf("exit code %d: %s", code, tail(h.log.Bytes()))
 		}
-	case <-time.After(2 * mostShutdown):
+	case <-time.After(2 * maxShutdown):
 	}
 	return time.Since(at)
 }

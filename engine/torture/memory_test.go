@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// resting counts with waits in between, so that there are always timers.
+// resting counts with waits in between so that there are always timers.
 const resting = `do:
   - loop:
       for: {in: "[range(10)]"}

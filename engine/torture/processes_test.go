@@ -172,7 +172,7 @@ func (c *processes) distinctLogs() string {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%d processes, which logged %d different lines:", len(c.dead), len(said))
 	for i, what := range slices.Sorted(maps.Keys(said)) {
-		if i == mostLines {
+		if i == maxLines {
 			out.WriteString("\n\t…")
 			break
 		}
@@ -181,7 +181,7 @@ func (c *processes) distinctLogs() string {
 	return out.String()
 }
 
-const mostLines = 30
+const maxLines = 30
 
 func (c *processes) logs() []string {
 	files, _ := filepath.Glob(filepath.Join(c.dir, "*"))

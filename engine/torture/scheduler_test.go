@@ -99,7 +99,7 @@ func (s scheduling) serveKafka(ctx context.Context) error {
 // partitions is the number of partitions of the topic.
 const partitions = 4
 
-// ledger returns the ledger of the process, and its further actors.
+// ledger returns the ledger of the process, and its other actors.
 func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time.Time) (scheduler.Ledger, []scheduler.Actor, error) {
 	if s.Endpoint == "" {
 		keep := agenda.Defaults()

@@ -29,7 +29,7 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (
 }
 
 // giveUp commits the end. If cancelling timers or listeners fails, it ends the execution without
-// that.
+// cancelling them.
 func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) (store.Outcome, error) {
 	outcome, err := s.consumer().GiveUp(ctx, *c, dead)
 	if err != nil && !store.Temporary(err) {
@@ -75,7 +75,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	return c, nil
 }
 
-// refusal returns the commit of an execution that fails at its start, so that its parent learns of it.
+// refusal returns the commit of an execution that fails at its start so that its parent is notified.
 func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, error) {
 	var d decide.Decision
 	state, err := decide.Reject(m.Event, event.Ended{Error: dead.Problem()}, &d)
@@ -147,8 +147,8 @@ func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *st
 	return err
 }
 
-// children returns the executions that x waits for. Children are numbered; the last ones may not have
-// begun yet.
+// children returns the child executions that x waits for. Children are numbered; the last ones may
+// not have started yet.
 func (s *Service) children(ctx context.Context, x store.Execution, left decide.Leftovers) (waited []string, err error) {
 	const batch = 100
 	last := 0 // the highest number of a child that has begun
@@ -177,8 +177,8 @@ func (s *Service) children(ctx context.Context, x store.Execution, left decide.L
 	return waited, nil
 }
 
-// listens returns the event types that an execution may listen for: those in its document or, if these
-// are unknown, those whose listener sets it is in.
+// listens returns the event types that an execution may listen for, from its document or, if that is
+// not available, from the listener sets.
 func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, error) {
 	env, err := s.definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if store.Temporary(err) {

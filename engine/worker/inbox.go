@@ -62,7 +62,7 @@ func Handles(t event.Type) bool {
 	}
 }
 
-// action is what a worker does next.
+// action is a worker's next action.
 type action struct {
 	batch   []store.Message // handle it
 	changed <-chan struct{} // wait until it is closed
@@ -248,7 +248,7 @@ func (in *Inbox) pick() []store.Message {
 	return nil
 }
 
-// pause delays further batches of a tenant after one with much data, while others have work: Redis
+// pause delays the next batches of a tenant after one with much data, while others have work: Redis
 // serves no other client while it reads or writes such data.
 func (in *Inbox) pause(tenant string, bytes int) {
 	in.mu.Lock()
@@ -279,11 +279,11 @@ func (in *Inbox) inProgress(tenant string) bool {
 // The batch reuses their memory to avoid copying.
 func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
-	most := in.contention.BatchSize(in.opts.Batch)
+	limit := in.contention.BatchSize(in.opts.Batch)
 	var blocked map[address]bool // executions with a message that must wait
 	for i := range msgs {
 		m := &msgs[i]
-		if len(batch) >= most || len(batch) > 0 && delivery.PoisonCandidate(batch[0]) {
+		if len(batch) >= limit || len(batch) > 0 && delivery.PoisonCandidate(batch[0]) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
@@ -332,7 +332,7 @@ func (in *Inbox) done(batch, rest []store.Message, turn bool) {
 	in.broadcast()
 }
 
-// release gives up messages for which Redis has no memory, so that operators' commands behind them in
+// release gives up messages for which Redis has no memory so that operators' commands behind them in
 // the stream are read. It returns those that it could not release. Released messages are claimed again
 // when nothing new is left to read.
 func (in *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {

@@ -14,14 +14,14 @@ type queues struct{ queue.Fair[store.Message] }
 // tooLarge reports whether the large messages of a tenant take so much memory that reading pauses for
 // it.
 func (q *queues) tooLarge(tenant string) bool {
-	const large, most = 64 << 10, 32 << 20
+	const large, limit = 64 << 10, 32 << 20
 	bytes, msgs := 0, q.Of(tenant)
 	for i := range msgs {
 		if n := len(msgs[i].Event.Data); n > large {
 			bytes += n
 		}
 	}
-	return bytes > most
+	return bytes > limit
 }
 
 // atLeast returns the tenants with n or more messages, or whose large messages take too
@@ -68,7 +68,7 @@ func command(m store.Message) bool {
 	}
 }
 
-// commandsFirst moves commands before all other messages, so that they need not wait until other
+// commandsFirst moves commands before all other messages so that they need not wait until other
 // executions have computed. A command stays behind the start or the retry of its execution.
 func commandsFirst(msgs []store.Message) {
 	if !slices.ContainsFunc(msgs, command) {

@@ -301,7 +301,7 @@ func (s *Service) addResult(c *store.Commit, x *cachedExecution) (err error) {
 	return err
 }
 
-// A snapshot of n bytes is written after at least n/snapshotWeight entries, so that
+// A snapshot of n bytes is written after at least n/snapshotWeight entries so that
 // snapshots of large states cost less than the history itself.
 const snapshotWeight = 64 // bytes of snapshot per entry
 

@@ -85,7 +85,7 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// A long step hands its rest on, so that commands and other tenants get their turn and a
+// A long step hands its rest on so that commands and other tenants get their turn and a
 // process can stop promptly.
 const (
 	stepTime    = 100 * time.Millisecond

@@ -119,7 +119,7 @@ func (c *Collector) Warn(rule string, at Pos, suggestion, format string, args ..
 // Omit counts a mistake that is not reported because of MaxMistakes.
 func (c *Collector) Omit() { c.more++ }
 
-// Full reports whether no more mistakes are reported, so that checks can be skipped.
+// Full reports whether no more mistakes are reported so that checks can be skipped.
 func (c *Collector) Full() bool { return len(c.Mistakes) >= MaxMistakes }
 
 // longest is the maximum length of a message in bytes.

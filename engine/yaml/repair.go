@@ -29,7 +29,7 @@ type repair struct {
 	mistakes []Mistake
 	shifts   map[int][]shift     // by line
 	escapes  map[int][]rewritten // by line; from left to right
-	vague    map[int]bool        // lines that are uncertain after a correction: no further mistakes are reported there
+	vague    map[int]bool        // lines that are uncertain after a correction: no other mistakes are reported there
 	work     int                 // number of bytes that may still be parsed
 }
 
@@ -114,7 +114,7 @@ func (r *repair) parse(lines []string, exact int) (documents []*yaml3.Node, stop
 	return documents, in.at, err
 }
 
-// byteReader reads text one byte at a time, so that it shows where the parser stopped.
+// byteReader reads text one byte at a time so that it shows where the parser stopped.
 type byteReader struct {
 	text  string
 	at    int

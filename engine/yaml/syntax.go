@@ -109,9 +109,9 @@ func decode(source io.Reader) (documents []*yaml3.Node, err error) {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	const most = 5
+	const limit = 5
 	decoder := yaml3.NewDecoder(source)
-	for len(documents) < most {
+	for len(documents) < limit {
 		n := &yaml3.Node{}
 		if err := decoder.Decode(n); errors.Is(err, io.EOF) {
 			return documents, nil

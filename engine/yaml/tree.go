@@ -3,7 +3,7 @@
 // possible, what was probably meant.
 //
 // Its trees follow YAML 1.2: dates, yes and no are strings. Common syntax mistakes are corrected in a
-// copy, so that all of a document's mistakes are reported in one run.
+// copy, so all of a document's mistakes are reported in one run.
 package yaml
 
 import (
@@ -181,8 +181,8 @@ type treeBuilder struct {
 	full       bool                 // a limit was exceeded: the rest is ignored
 }
 
-func newTreeBuilder(c *Collector, most, aliases int) *treeBuilder {
-	return &treeBuilder{collector: c, maxNodes: most, maxAliases: aliases, open: map[*yaml3.Node]bool{}}
+func newTreeBuilder(c *Collector, limit, aliases int) *treeBuilder {
+	return &treeBuilder{collector: c, maxNodes: limit, maxAliases: aliases, open: map[*yaml3.Node]bool{}}
 }
 
 // count counts a value, and reports whether it may be converted.

@@ -252,8 +252,8 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 				continue
 			}
 			some := partition[f.positions[p]:]
-			if most := b.opts.Fetch; most > 0 && len(fetched)+len(some) > most {
-				some = some[:most-len(fetched)]
+			if limit := b.opts.Fetch; limit > 0 && len(fetched)+len(some) > limit {
+				some = some[:limit-len(fetched)]
 			}
 			fetched = append(fetched, some...)
 		}

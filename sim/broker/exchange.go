@@ -100,8 +100,8 @@ func (c *Client) Fetch(_ context.Context, topics []string, after func(string) (c
 					c.next[name] = int(p.Offset) + 1
 				}
 			}
-			const most = 10
-			end := min(len(messages), c.next[name]+most)
+			const limit = 10
+			end := min(len(messages), c.next[name]+limit)
 			out = append(out, messages[c.next[name]:end]...)
 			c.next[name] = end
 		}

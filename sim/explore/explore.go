@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Progress is how far a search has come.
+// Progress is the progress of a search.
 type Progress struct {
 	Phase    string // in words
 	Runs, Of int    // of this phase, and their maximum

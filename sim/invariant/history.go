@@ -30,7 +30,7 @@ type historyAudit struct {
 	lastEnded string               // the task run that ended last
 	timers    map[string]event.Timer
 	set       map[string]event.Event // the scheduling event of each timer that a run has ever set, by slot
-	fired     map[string]bool        // likewise, the timers that have fired
+	fired     map[string]bool        // timers of a run that have fired, by slot
 	received  map[string]bool        // ids of the events from outside that were received
 	tries     map[string]int         // the number of retries, by the run of the try task
 
@@ -284,10 +284,10 @@ func (a *historyAudit) receives(e event.Event) {
 		}
 	}
 	if listens {
-		a.report("a task receives only the events that it listens for", a.id, "%s came, but no task listened for its type", e.ID)
+		a.report("a task receives only the events that it listens for", a.id, "%s arrived, but no task listened for its type", e.ID)
 		return
 	}
-	a.report("an event is received only by a listening task", a.id, "%s came, but no task listened", e.ID)
+	a.report("an event is received only by a listening task", a.id, "%s arrived, but no task listened", e.ID)
 }
 
 // maxRemembered is how many ids of received events an execution remembers.

@@ -7,8 +7,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// openLibraries builds the globals that Redis gives to scripts, without those that load code.
-// All are read-only, so that a script cannot leave anything behind in the state.
+// openLibraries builds the globals that Redis provides to scripts, without those that load code.
+// All are read-only, so a script cannot leave anything behind in the state.
 func (r *Runner) openLibraries() {
 	l := r.state
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
@@ -59,7 +59,7 @@ func (r *Runner) readOnly(table *lua.LTable) *lua.LTable {
 	return guard
 }
 
-// refuseWrite raises the error for an assignment to a global or into a library.
+// refuseWrite raises the error for an assignment to a global or a library.
 func (*Runner) refuseWrite(l *lua.LState) int {
 	l.RaiseError("Attempt to modify a readonly table")
 	return 0
@@ -116,7 +116,7 @@ func luaToString(l *lua.LState) int {
 	return 1
 }
 
-// luaToNumber implements tonumber; that of gopher-lua reads "010" as octal.
+// luaToNumber implements tonumber; gopher-lua's own reads "010" as octal.
 func luaToNumber(l *lua.LState) int {
 	base := l.OptInt(2, 10)
 	switch value := l.CheckAny(1).(type) {

@@ -55,7 +55,7 @@ func Compile(source string) (*Script, error) {
 }
 
 // Runner runs scripts for one Redis, one at a time. It keeps one Lua state, whose globals are
-// read-only, so that a script leaves nothing behind.
+// read-only, so a script leaves nothing behind.
 type Runner struct {
 	// Redis executes the commands of the scripts. It must not keep args.
 	Redis func(args []string) resp.Reply

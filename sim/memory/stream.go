@@ -13,7 +13,7 @@ import (
 // stream is a stream with its consumer groups.
 type stream struct {
 	entries      []entry
-	lastID       streamID // last id that an entry got
+	lastID       streamID // id of the last entry ever added
 	maxDeletedID streamID // greatest id that was deleted
 	entriesAdded int64    // number of entries ever added
 	groups       []*group // sorted by name
@@ -67,7 +67,7 @@ const (
 	notAboveZero = "ERR The ID specified in XADD must be greater than 0-0"
 )
 
-// parseStreamID parses an id; seq replaces a missing second number.
+// parseStreamID parses an id. seq is the default for a missing second number.
 func parseStreamID(text string, seq uint64) (id streamID, ok bool) {
 	first, second, whole := strings.Cut(text, "-")
 	id.seq = seq
@@ -97,7 +97,7 @@ func parseStreamRange(low, high string) (from, to streamID, bad string) {
 	return from, to, bad
 }
 
-// parseStreamBound parses one end of a range; seq replaces a missing second number.
+// parseStreamBound parses one end of a range. seq is the default for a missing second number.
 func parseStreamBound(text string, seq uint64) (id streamID, bad string) {
 	switch text {
 	case "-":
@@ -123,7 +123,7 @@ func parseStreamBound(text string, seq uint64) (id streamID, bad string) {
 	}
 }
 
-// search returns the index of the first entry that is not before id.
+// search returns the index of the first entry with an id of at least id.
 func (st *stream) search(id streamID) int {
 	n := len(st.entries)
 	if n == 0 || st.entries[n-1].less(id) { // most searches are for new entries

@@ -11,7 +11,7 @@ import (
 // xtrim implements XTRIM key MINID [~] id [LIMIT count]. With ~ Redis removes only whole nodes of
 // entries; here it removes as much as if each node had one entry.
 func xtrim(db *Database, args []string) resp.Reply {
-	rest, most := args[3:], math.MaxInt
+	rest, limit := args[3:], math.MaxInt
 	about := rest[0] == "~"
 	if about {
 		rest = rest[1:]
@@ -23,7 +23,7 @@ func xtrim(db *Database, args []string) resp.Reply {
 		}
 		rest = rest[:1]
 		if n > 0 {
-			most = int(n)
+			limit = int(n)
 		}
 	}
 	if !strings.EqualFold(args[2], "minid") || len(rest) != 1 {
@@ -40,7 +40,7 @@ func xtrim(db *Database, args []string) resp.Reply {
 	case st == nil:
 		return resp.Int(0)
 	}
-	return resp.Int(db.trim(args[1], st, min(st.search(first), most)))
+	return resp.Int(db.trim(args[1], st, min(st.search(first), limit)))
 }
 
 // trim removes the first n entries, and returns n.
@@ -54,7 +54,7 @@ func (db *Database) trim(key string, st *stream, n int) int {
 // xadd implements XADD key [NOMKSTREAM] [MAXLEN [~] count] id field value... With ~ it trims like
 // xtrim.
 func xadd(db *Database, args []string) resp.Reply {
-	key, rest, create, most := args[1], args[2:], true, math.MaxInt
+	key, rest, create, limit := args[1], args[2:], true, math.MaxInt
 	if strings.EqualFold(rest[0], "nomkstream") {
 		create, rest = false, rest[1:]
 	}
@@ -66,7 +66,7 @@ func xadd(db *Database, args []string) resp.Reply {
 		if !ok || n < 0 {
 			return resp.Fail(noInteger)
 		}
-		most, rest = int(n), rest[1:]
+		limit, rest = int(n), rest[1:]
 	}
 	if len(rest) < 3 || len(rest)%2 == 0 {
 		return resp.Fail("ERR wrong number of arguments for 'xadd' command")
@@ -111,7 +111,7 @@ func xadd(db *Database, args []string) resp.Reply {
 	if db.keys[key] == nil {
 		db.keys[key] = &item{value: st}
 	}
-	if n := len(st.entries) - most; n > 0 {
+	if n := len(st.entries) - limit; n > 0 {
 		db.trim(key, st, n)
 	}
 	if db.Added != nil {

@@ -103,7 +103,7 @@ func write(w *server.Writer, r *resp.Reply) {
 // Nested reports whether a command that a peer sends is part of a script. Miniredis is locked then.
 func Nested(p *server.Peer) bool { return connectionOf(p).nested }
 
-// connection is what miniredis knows about a connection.
+// connection mirrors the state that miniredis keeps for a connection.
 type connection struct {
 	nested   bool // it belongs to a script that miniredis itself runs
 	queues   bool // it is in a transaction

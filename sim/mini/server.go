@@ -107,7 +107,7 @@ type peer struct {
 	replies bytes.Buffer
 }
 
-// connect makes it a new client. context is what miniredis knows about it; nil: nothing yet.
+// connect makes it a new client, with the state that miniredis keeps for it; nil for none.
 func (p *peer) connect(context any) {
 	p.Peer = server.NewPeer(bufio.NewWriter(&p.replies))
 	p.Ctx = context

@@ -25,7 +25,7 @@ type Event struct {
 	DataContentType, DataSchema string
 	Data                        any
 	HasData                     bool
-	Ext                         map[string]string // further attributes
+	Ext                         map[string]string // extension attributes
 }
 
 // Event returns the event as the engine receives it at the given time. If the file gives no
@@ -101,7 +101,7 @@ func readEvent(r *yaml.Reader, n *yaml3.Node) Event {
 	return e
 }
 
-// readExtension reads a further attribute.
+// readExtension reads an extension attribute.
 func readExtension(r *yaml.Reader, e *Event, key, value *yaml3.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {

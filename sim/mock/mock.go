@@ -118,8 +118,8 @@ func readMatch(r *yaml.Reader, n *yaml3.Node) Match {
 	return m
 }
 
-// MatchFields returns readers for the members of a match, which set m. The caller may add
-// further members.
+// MatchFields returns readers for the members of a match, which set m. The caller may add other
+// members.
 func MatchFields(r *yaml.Reader, m *Match) yaml.Fields {
 	return yaml.Fields{
 		"method": func(n *yaml3.Node) { m.Method = strings.ToUpper(r.Text(n, "method")) },

@@ -109,7 +109,7 @@ func (r *Recorder) end(call *recorded, took time.Duration, err error) {
 		call.response.Latency = dsl.Duration{Clock: took}.String()
 	}
 	if err != nil {
-		call.response.Error = cmp.Or(r.redact(err.Error()), "no answer")
+		call.response.Error = cmp.Or(r.redact(err.Error()), "no response")
 	}
 }
 
@@ -261,7 +261,7 @@ func (r *Recorder) File(begin []byte) (text []byte, left []string, err error) {
 	defer r.mu.Unlock()
 	for _, call := range r.calls {
 		if !call.ended {
-			r.end(call, unanswered, errors.New("no answer"))
+			r.end(call, unanswered, errors.New("no response"))
 		}
 	}
 	var doc yaml3.Node

@@ -25,9 +25,9 @@ type Transport struct {
 	// Shared, if set before the first request, holds the values that several Transports
 	// share.
 	Shared *State
-	// Idempotent, if set before the first request, repeats the first response if a
-	// request is sent again for the same task run, and counts it once, like a service
-	// that supports idempotency keys.
+	// Idempotent, if set before the first request, makes a request that is sent again for the
+	// same task run get the first response again and count once, as in a service that supports
+	// idempotency keys.
 	Idempotent bool
 
 	mocks []HTTP
@@ -45,8 +45,8 @@ type Transport struct {
 type Exchange struct {
 	Method, URL, Task string
 	Status            int   // 0 if Err is set
-	Mock              int   // index of the mock that answered, -1 if none did
-	Err               error // the error instead of a response
+	Mock              int   // index of the mock that answered, -1 for none
+	Err               error // returned instead of a response
 
 	sent *sent
 }
@@ -104,7 +104,7 @@ func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Respons
 	return t.next.RoundTrip(onward)
 }
 
-// turn counts a request of a mock and returns how many there were before.
+// turn counts a request to a mock and returns the number of earlier ones.
 func (t *Transport) turn(mock int, req *http.Request) int {
 	id := t.identity(mock, req)
 	t.mu.Lock()
@@ -148,7 +148,7 @@ func (t *Transport) waitLatency(req *http.Request, r Response) error {
 	return t.sleep(req.Context(), r.Latency)
 }
 
-// response returns the HTTP response, or the error.
+// response returns the HTTP response, or the error to return instead.
 func (r Response) response(req *http.Request) (*http.Response, error) {
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
@@ -161,7 +161,7 @@ func (r Response) response(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// NewResponse returns the answer to a request.
+// NewResponse returns the response to a request.
 func NewResponse(req *http.Request, status int, headers map[string]string, content []byte) *http.Response {
 	resp := &http.Response{
 		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
@@ -191,10 +191,10 @@ func (r Response) content() (content []byte, kind string) {
 	return []byte(jsonText(r.Body)), "application/json"
 }
 
-// shown is how many mocks a message lists.
-const shown = 10
+// maxListed is how many mocks a message lists.
+const maxListed = 10
 
-// missing returns an error that says what to add to the mocks file.
+// missing returns an error that suggests a mock to add.
 func (t *Transport) missing(e Exchange) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "no mock answers %s %s", e.Method, e.URL)
@@ -204,8 +204,8 @@ func (t *Transport) missing(e Exchange) error {
 	fmt.Fprintf(&out, "; add to http in the mocks file: {match: {method: %s, url: %q}, respond: {status: 200}}", e.Method, e.URL)
 	for i, mock := range t.mocks {
 		switch i {
-		case shown:
-			fmt.Fprintf(&out, ", and %d more", len(t.mocks)-shown)
+		case maxListed:
+			fmt.Fprintf(&out, ", and %d more", len(t.mocks)-maxListed)
 			return errors.New(out.String())
 		case 0:
 			fmt.Fprintf(&out, "; the mocks match: %s", mock.Match)
@@ -222,8 +222,8 @@ func (t *Transport) missing(e Exchange) error {
 	return errors.New(out.String())
 }
 
-// NewBody returns a request body. An empty one is http.NoBody: net/http cannot tell that
-// another reader is empty, and would send it chunked.
+// NewBody returns a request body: http.NoBody if it is empty, since net/http would send any other
+// empty reader chunked.
 func NewBody(body []byte) io.ReadCloser {
 	if len(body) == 0 {
 		return http.NoBody
@@ -313,7 +313,7 @@ func matchBody(want any, body []byte) bool {
 	if err != nil {
 		return false
 	}
-	// This converts values from YAML to the types of decoded JSON.
+	// Convert values from YAML to the types of decoded JSON.
 	wanted, err := jsonValue([]byte(jsonText(want)))
 	return err == nil && partOf(got, wanted)
 }
@@ -330,8 +330,8 @@ func jsonValue(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// partOf reports whether want is a part of got: maps may have further keys, lists must
-// have the same length.
+// partOf reports whether want is a part of got: maps may have additional keys, lists must have
+// the same length.
 func partOf(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:

@@ -71,7 +71,7 @@ func (e *Export) before(migrated event.Event) error {
 	return err
 }
 
-// Add writes further events of the history. An event from outside is written before the
+// Add writes the next events of the history. An event from outside is written before the
 // history event that records it.
 func (e *Export) Add(history []event.Event) error {
 	for _, one := range history {

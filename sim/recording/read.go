@@ -47,7 +47,7 @@ type entry struct {
 	line int
 }
 
-// arrivedEntry is an event from outside and the time when it came.
+// arrivedEntry is an event from outside and the time when it arrived.
 type arrivedEntry struct {
 	entry
 

@@ -80,13 +80,13 @@ type (
 		Response  *recordedResponse `json:"response,omitempty"`
 		Error     string            `json:"error,omitempty"`
 		TookMS    float64           `json:"took_ms"`
-		Open      bool              `json:"open,omitempty"` // it had no answer when the run ended
+		Open      bool              `json:"open,omitempty"` // it had no response when the run ended
 
 		line int // in the recording that was read
 	}
 	eventLine struct {
 		Record string `json:"record"` // "history", or "event" for one from outside
-		At     string `json:"at"`     // when an event from outside came, whatever its own time is
+		At     string `json:"at"`     // when an event from outside arrived, whatever its own time is
 		event.Recorded
 	}
 	// ResultLine ends a recording.
@@ -150,7 +150,7 @@ func (r *recording) flush() error {
 	return nil
 }
 
-// header writes the first line; with are the further documents.
+// header writes the first line. with lists the documents of child workflows.
 func (r *recording) header(h HeaderLine, with []*dsl.Definition) {
 	h.Record, h.Format = "header", recordingFormat
 	for _, def := range with {
@@ -170,7 +170,7 @@ func flagsOf(cfg sim.Config) recordedFlags {
 	if cfg.Limits != decide.DefaultLimits() {
 		f.Limits = (*recordedLimits)(&cfg.Limits)
 	}
-	if cfg.Executors != usualExecutors {
+	if cfg.Executors != defaultExecutors {
 		f.Executors = cfg.Executors
 	}
 	if cfg.Processes > 1 {
@@ -182,12 +182,12 @@ func flagsOf(cfg sim.Config) recordedFlags {
 	return f
 }
 
-// realCalls marks a run whose calls took real time, so that the times of a replay differ
+// realCalls marks a run whose calls took real time, so the times of a replay differ
 // slightly.
 const realCalls = "real"
 
-// usualExecutors is the default number of concurrent calls.
-const usualExecutors = 64
+// defaultExecutors is the default number of concurrent calls.
+const defaultExecutors = 64
 
 func recorded(def *dsl.Definition) DocumentText {
 	sum := sha256.Sum256(def.Source)

@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Replayer replays recordings: it repeats every decision, takes events and answers from the
+// Replayer replays recordings: it repeats every decision, takes events and responses from the
 // recording, and reports the first difference. It runs a simulation only for
 // ReplayOptions.Full, and parses each document once. It is safe for concurrent use.
 type Replayer struct {

@@ -21,22 +21,22 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// checkCall repeats a call, with answers from the recording. A task run that was performed
+// checkCall repeats a call, with responses from the recording. A task run that was performed
 // more than once, after a crash, has several exchanges, one of which gave the result.
 func (x *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 	exchanges := x.calls[e.Execution+" "+e.Task]
-	first, place := x.perform(e, task, scope, &answers{calls: exchanges})
+	first, place := x.perform(e, task, scope, &recordedCall{calls: exchanges})
 	for skip, d := 1, first; d != nil; skip++ {
 		if skip >= len(exchanges) {
 			x.tolerate(first, place)
 			return
 		}
-		d, _ = x.perform(e, task, scope, &answers{calls: exchanges[skip:]})
+		d, _ = x.perform(e, task, scope, &recordedCall{calls: exchanges[skip:]})
 	}
 }
 
 // perform performs a call, and compares its requests and its result with the recording.
-func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *canonical.Difference) {
+func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *recordedCall) (*Difference, *canonical.Difference) {
 	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: a, Version: x.header.Flunq}}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
 	from := call.Origin{Tenant: x.state.Tenant, Execution: e.Execution, Nonce: x.state.Nonce, Run: event.ParseRun(e.Task)}
@@ -48,7 +48,7 @@ func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Sco
 		if stopped(e) {
 			return nil, nil
 		}
-		return &Difference{What: "exchange", Recorded: history.Describe(e), Replayed: "it calls " + a.lacking + ", for which the recording has no answer"}, nil
+		return &Difference{What: "exchange", Recorded: history.Describe(e), Replayed: "it calls " + a.lacking + ", for which the recording has no response"}, nil
 	}
 	if err == nil {
 		err = x.limits().Output(output)
@@ -73,21 +73,21 @@ func stopped(e event.Event) bool {
 	return strings.Contains(string(e.Data), "because the circuit breaker of ")
 }
 
-// answers answers the requests of one call from its recorded exchanges.
-type answers struct {
+// recordedCall answers the requests of one call from its recorded exchanges.
+type recordedCall struct {
 	calls []*CallLine
 
 	differs  *Difference // difference in a request
 	mismatch *canonical.Difference
-	lacking  string // the request that has no answer
-	broken   string // the error that came instead of an answer
+	lacking  string // the request that has no response
+	broken   string // the error that came instead of a response
 }
 
 // errNotRecorded ends a call that is not in the recording.
-var errNotRecorded = errors.New("the recording has no answer")
+var errNotRecorded = errors.New("the recording has no response")
 
 // RoundTrip implements http.RoundTripper.
-func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
+func (a *recordedCall) RoundTrip(req *http.Request) (*http.Response, error) {
 	if len(a.calls) == 0 {
 		a.lacking = req.Method + " " + req.URL.Redacted()
 		return nil, errNotRecorded
@@ -102,11 +102,11 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if line.failed() {
 		a.broken = line.Error
 	}
-	return line.answer(req)
+	return line.httpResponse(req)
 }
 
 // compare compares a request with the recorded one.
-func (a *answers) compare(line *CallLine, req *http.Request, body []byte) {
+func (a *recordedCall) compare(line *CallLine, req *http.Request, body []byte) {
 	if a.differs != nil {
 		return
 	}
@@ -133,7 +133,7 @@ func plainURL(text string) string {
 	return text
 }
 
-// failed reports whether an error came instead of the answer or of a part of it.
+// failed reports whether an error came instead of the response or of a part of it.
 func (c *CallLine) failed() bool { return c.Response == nil || c.Error != "" }
 
 // sent returns the body of the request.
@@ -144,8 +144,8 @@ func (c *CallLine) sent() []byte {
 	return []byte(c.Request.Body)
 }
 
-// answer returns the recorded response.
-func (c *CallLine) answer(req *http.Request) (*http.Response, error) {
+// httpResponse returns the recorded response.
+func (c *CallLine) httpResponse(req *http.Request) (*http.Response, error) {
 	if c.failed() {
 		return nil, errors.New(c.Error)
 	}
@@ -195,5 +195,5 @@ func (t *replayTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	return calls[n].answer(req)
+	return calls[n].httpResponse(req)
 }

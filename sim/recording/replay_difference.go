@@ -19,7 +19,7 @@ import (
 type Difference struct {
 	// What is the kind of difference: event (its data differs), missing (from the recording),
 	// unexpected (the replay has no such event), computed (the result of a task differs),
-	// request (a call sends something else), exchange (the recording has no answer), arrival
+	// request (a call sends something else), exchange (the recording has no response), arrival
 	// (an event from outside), input, document, result, hash or order.
 	What string `json:"what"`
 

@@ -20,7 +20,7 @@ import (
 func (rp *replay) simulate(ctx context.Context, v *Verdict) error {
 	switch {
 	case rp.fromHistory():
-		v.Notes = append(v.Notes, "not simulated: a history from Redis has no recorded answers to calls")
+		v.Notes = append(v.Notes, "not simulated: a history from Redis has no recorded responses to calls")
 		return nil
 	case rp.faults > 0:
 		v.Notes = append(v.Notes, "not simulated: the faults would come at other times; 'flunq sim' repeats them from the seed")

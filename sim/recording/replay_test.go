@@ -160,7 +160,7 @@ func TestReplayFindsMissingLines(t *testing.T) {
 }
 
 // unused reports whether nothing follows from a line: an event that no task received, or
-// an answer to a call whose task had ended.
+// a response to a call whose task had ended.
 func unused(line []byte, all [][]byte) bool {
 	var l struct {
 		Record string            `json:"record"`

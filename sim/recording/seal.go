@@ -66,7 +66,7 @@ const (
 	inBase64 = "~base64"
 )
 
-// withEncodings returns secrets together with their encoded forms, so that a Sealer also finds
+// withEncodings returns secrets together with their encoded forms so that a Sealer also finds
 // those.
 func withEncodings(secrets map[string]any) map[string]any {
 	if len(secrets) == 0 {

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/sim/table"
 )
 
-// target is what a process calls.
+// target is a service that a process calls.
 type target string
 
 const (
@@ -66,7 +66,7 @@ const (
 	longestJump   = 10 * time.Minute
 )
 
-// amount returns the duration of a fault; n is a random number.
+// amount draws the duration of a fault from the random number n.
 func amount(k sim.FaultKind, n uint64) time.Duration {
 	span := func(longest time.Duration) time.Duration {
 		longest >>= 2 * (n % 4) // many are short
@@ -84,12 +84,12 @@ func amount(k sim.FaultKind, n uint64) time.Duration {
 	}
 }
 
-// The rates of random faults, as one of each kind in N calls (most calls come from actors that
-// look for work), and their maximum number in one run.
+// Random faults: one of each kind in faultRate calls, or in idleRate calls of actors that search for
+// work, which are most; and at most maxFaults in one run.
 const (
-	faultRate  = 40
-	idleRate   = 600
-	mostFaults = 8
+	faultRate = 40
+	idleRate  = 600
+	maxFaults = 8
 )
 
 // draw returns the faults of the current actor's count-th call.
@@ -101,7 +101,7 @@ func (s *simulation) draw(a *actor, count uint64, to target) []sim.Fault {
 			out = append(out, f)
 		}
 	}
-	if !s.plan.Random || s.drawn >= mostFaults {
+	if !s.plan.Random || s.drawn >= maxFaults {
 		return out
 	}
 	rate := uint64(faultRate)
@@ -117,7 +117,7 @@ func (s *simulation) draw(a *actor, count uint64, to target) []sim.Fault {
 	return out
 }
 
-// call performs a call of the current actor with its faults. what says what the call does.
+// call performs a call of the current actor with its faults. what describes the call.
 func (s *simulation) call(to target, what string, perform func() error) error {
 	a := s.current
 	if a == nil {
@@ -129,8 +129,8 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	if a.over || a.process.dead || !a.yield(struct{}{}) || a.process.dead {
 		return errCrashed
 	}
-	if most := uint64(s.setting.Latency); most > 0 {
-		took := time.Duration(s.chance("latency "+a.name, s.calls[a.name])%most) / 2
+	if limit := uint64(s.setting.Latency); limit > 0 {
+		took := time.Duration(s.chance("latency "+a.name, s.calls[a.name])%limit) / 2
 		if !s.sleep(a, took.Truncate(10*time.Microsecond)) || a.process.dead {
 			return errCrashed
 		}
@@ -244,7 +244,7 @@ func faultText(f sim.Fault, to target) string {
 	}
 }
 
-// performed makes each command, or pipeline of commands, a call.
+// performed makes each command or pipeline a call.
 func (s *simulation) performed(_ context.Context, cmds []redis.Cmder, perform func() error) error {
 	return s.call(toRedis, names(cmds), perform)
 }
@@ -257,7 +257,7 @@ func (s *simulation) tableRequest(_ context.Context, r table.Request, carryOut f
 	})
 }
 
-// lag returns how long after a write the table's index knows of it.
+// lag returns how long the table's index lags behind the current write.
 func (s *simulation) lag() time.Duration {
 	if s.setting.Lag == 0 || s.current == nil {
 		return 0
@@ -266,7 +266,7 @@ func (s *simulation) lag() time.Duration {
 	return time.Duration(n % uint64(s.setting.Lag)).Truncate(time.Millisecond)
 }
 
-// names describes commands by their names.
+// names returns the distinct names of commands.
 func names(cmds []redis.Cmder) string {
 	var out []string
 	for _, cmd := range cmds {

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// checker checks the promises of the scheduler. It sees only the answers that clients got, and
+// checker checks the promises of the scheduler. It sees only the responses that clients got, and
 // what the sinks received and returned.
 type checker struct {
 	ticks     int // number of observations
@@ -27,7 +27,7 @@ type checker struct {
 	away      bool // a sink was unreachable
 }
 
-// observed is what the checker knows about one event.
+// observed holds the checker's observations of one event.
 type observed struct {
 	operations []*operation
 	receipts   []receipt
@@ -46,7 +46,7 @@ type operation struct {
 	replace bool
 	due     time.Time // of a Move
 
-	from, to int // ticks; to is math.MaxInt while the client knows no answer
+	from, to int // ticks; to is math.MaxInt while the client knows no response
 	code     schedule.Code
 }
 
@@ -112,7 +112,7 @@ func (chk *checker) asked(r *request) []*operation {
 	return out
 }
 
-// answered records the answer to a request.
+// answered records the response to a request.
 func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 	id := a.id
 	a.to, a.code = chk.tick(), out.Code
@@ -351,26 +351,26 @@ func (chk *checker) checkEnd(s *simulation, id string, e *observed, record *sche
 		chk.checkDuplicates(s, id, e)
 	}
 	if len(s.injected) == 0 && n > 0 && len(e.errors) == 0 && !e.replayed(0, math.MaxInt) {
-		most := mostLate + 20*s.setting.Latency
+		limit := maxLate + 20*s.setting.Latency
 		if chk.away {
-			most += pausedLate
+			limit += pausedLate
 		}
 		if len(s.setting.Changes) > 0 {
-			most += s.setting.Lease // until all processes know of a new partition
+			limit += s.setting.Lease // until all processes know of a new partition
 		}
-		if late := e.receipts[0].at.Sub(record.Due); late > most {
+		if late := e.receipts[0].at.Sub(record.Due); late > limit {
 			chk.report("never late", id, "it was published %s late, without faults", late)
 		}
 	}
 }
 
-// mostLate is the maximum delay of a publication without faults.
-const mostLate = time.Second
+// maxLate is the maximum delay of a publication without faults.
+const maxLate = time.Second
 
 // pausedLate is the maximum additional delay if the sink is unreachable for other events.
 const pausedLate = 5 * time.Second
 
-// checkDuplicates checks that a fault explains each further publication of an event.
+// checkDuplicates checks that a fault explains each repeated publication of an event.
 func (chk *checker) checkDuplicates(s *simulation, id string, e *observed) {
 	explanations := 0
 	faults := chk.faults

@@ -19,15 +19,15 @@ type process struct {
 	index, incarnation int
 
 	dead   bool
-	frozen time.Time     // frozen until then
-	skew   time.Duration // of its clock from that of Redis
+	frozen time.Time     // the end of a freeze
+	skew   time.Duration // of its clock relative to that of Redis
 
 	scheduler *scheduler.Scheduler
 	api       *scheduler.API
 	prepared  bool // answers requests
 }
 
-// operators is the index of the processes of operators, who use the command line.
+// operators is the index of the processes that operators start on the command line.
 const operators = -1
 
 func (p *process) name() string { return fmt.Sprintf("process %d.%d", p.index, p.incarnation) }
@@ -69,8 +69,8 @@ func (s *simulation) boot(p *process) {
 	s.start(&actor{name: "start of " + p.name(), process: p}, func(*actor) { s.prepare(p) })
 }
 
-// prepare prepares, and then steps all actors as scheduler.Scheduler.Run does. A process that cannot
-// prepare ends, and restarts.
+// prepare prepares the scheduler, and then steps all actors as scheduler.Scheduler.Run does. A
+// process whose preparation fails ends and restarts.
 func (s *simulation) prepare(p *process) {
 	s.current.idle = true
 	if err := p.scheduler.Prepare(s.ctx); err != nil {
@@ -89,7 +89,7 @@ func (s *simulation) prepare(p *process) {
 	}
 }
 
-// redisPartitions returns the number of partitions that Redis knows.
+// redisPartitions returns the number of partitions that is stored in Redis.
 func (s *simulation) redisPartitions() int {
 	n, err := strconv.Atoi(s.redis.Do("HGET", "scheduler:partitions", "count").Text)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *simulation) redisPartitions() int {
 	return n
 }
 
-// loop steps an actor, as the scheduler's own loop.
+// loop steps an actor, as the scheduler's own loop does.
 func (s *simulation) loop(a *actor, step func(context.Context) (time.Duration, error)) {
 	for {
 		rest, err := step(s.ctx)
@@ -120,7 +120,7 @@ func (s *simulation) checkError(a *actor, err error) {
 	}
 }
 
-// crash kills a process. Another incarnation starts later.
+// crash kills a process. Its next incarnation starts later.
 func (s *simulation) crash(p *process, faults []sim.Fault) {
 	if p.dead {
 		return
@@ -155,7 +155,7 @@ func (s *simulation) index() agenda.Index {
 	return agenda.NewIndex(wire.NewClient(s.client))
 }
 
-// correctLedger returns a ledger without a mistake around it. The index and the producer are for a
+// correctLedger returns a ledger without a planted mistake. It uses index and producer only with a
 // table.
 func (s *simulation) correctLedger(index agenda.Index, producer scheduler.Producer) scheduler.Ledger {
 	if s.table == nil {
@@ -174,7 +174,7 @@ func (s *simulation) records() scheduler.Table {
 	return s.table
 }
 
-// reconciler returns the actor that keeps the index whole.
+// reconciler returns the actor that keeps the index complete.
 func (s *simulation) reconciler(p *process, index agenda.Index) scheduler.Actor {
 	r := scheduler.NewReconciler(s.records(), index, scheduler.ReconcilerOptions{
 		Bucket: s.setting.Bucket, Check: s.setting.Check, Now: func() time.Time { return p.scheduler.Now() },
@@ -198,7 +198,7 @@ type tracedLedger struct {
 	s *simulation
 }
 
-// enter records what the current actor does until done is called.
+// enter records the current activity of an actor until done is called.
 func (s *simulation) enter(doing string, events ...string) (done func()) {
 	a := s.current
 	if a == nil {
@@ -212,7 +212,7 @@ func (s *simulation) enter(doing string, events ...string) (done func()) {
 	return func() { a.doing, a.idle, a.events = before.doing, before.idle, before.events }
 }
 
-// idle records that the current actor looks for work, which it does again and again.
+// idle records that the current actor searches for work, which it does repeatedly.
 func (s *simulation) idle() {
 	if a := s.current; a != nil {
 		a.idle = true
@@ -324,7 +324,7 @@ func (t *faultySink) Publish(ctx context.Context, events []schedule.Event) []err
 	return errs
 }
 
-// refusal returns the error that a topic has for an event now.
+// refusal returns the error that a topic currently returns for an event.
 func (s *simulation) refusal(e *schedule.Event) error {
 	troubled := s.now.Before(s.setting.troubleEnds())
 	switch {
@@ -333,7 +333,7 @@ func (s *simulation) refusal(e *schedule.Event) error {
 	case e.Topic == failingTopic && troubled:
 		return fmt.Errorf("%w: the topic has no leader", schedule.ErrNotPublished)
 	case e.Topic == awayTopic && troubled:
-		return fmt.Errorf("%w: the sink does not answer", schedule.ErrUnreachable)
+		return fmt.Errorf("%w: the sink does not respond", schedule.ErrUnreachable)
 	default:
 		return nil
 	}

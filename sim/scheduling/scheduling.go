@@ -1,6 +1,6 @@
 // Package scheduling simulates the distributed scheduler, or bridges: several processes with their
 // clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an order
-// that depends only on a seed. A checker that sees only the answers to clients and what the sinks
+// that depends only on a seed. A checker that sees only the responses to clients and what the sinks
 // received checks the scheduler's promises.
 package scheduling
 
@@ -25,7 +25,7 @@ type Plan struct {
 	Events []int       `json:"events,omitempty"` // the numbers of the events of the workload; empty: all
 	Faults []sim.Fault `json:"faults"`           // by the names of actors and the numbers of their calls
 
-	Random bool `json:"-"` // further faults, which the seed decides
+	Random bool `json:"-"` // additional faults, which the seed decides
 	Story  bool `json:"-"` // records the steps, see Trial.Story
 	points bool // records where faults are possible
 }
@@ -134,7 +134,7 @@ func (s *simulation) run() (err error) {
 		if a := s.choose(); a != nil {
 			s.turn(a)
 			s.removeEnded()
-			if s.turns++; s.turns > mostTurns {
+			if s.turns++; s.turns > maxTurns {
 				s.checker.report("actors rest", "", "%s and others never rest", a.name)
 				return nil
 			}
@@ -147,8 +147,8 @@ func (s *simulation) run() (err error) {
 	return s.ctx.Err()
 }
 
-// mostTurns is the maximum number of turns before the clock must move.
-const mostTurns = 20_000
+// maxTurns is the maximum number of turns before the clock must move.
+const maxTurns = 20_000
 
 // quiet reports whether nothing can happen any more: no client waits, and no event is open.
 func (s *simulation) quiet() bool {

@@ -53,10 +53,10 @@ type Finding struct {
 
 // The limits of a search.
 const (
-	plainRuns    = 100
-	usualSingles = 3000
-	mostFindings = 10
-	mostTries    = 300 // to shrink one finding
+	plainRuns      = 100
+	defaultSingles = 3000
+	maxFindings    = 10
+	maxTries       = 300 // to shrink one finding
 )
 
 // Run performs the search. The report is valid even if ctx ends.
@@ -146,7 +146,7 @@ func (f *finder) each(ctx context.Context, phase string, runs *int, of int, plan
 // over reports whether the search must stop early.
 func (f *finder) over(ctx context.Context) bool {
 	n := len(f.report.Findings)
-	if ctx.Err() != nil || f.More != nil && !f.More() || n >= mostFindings || n > 0 && f.FailFast {
+	if ctx.Err() != nil || f.More != nil && !f.More() || n >= maxFindings || n > 0 && f.FailFast {
 		f.report.Stopped = true
 	}
 	return f.report.Stopped
@@ -208,13 +208,13 @@ func (f *finder) singles() []Plan {
 			}
 		}
 	}
-	most := cmp.Or(f.Singles, usualSingles)
-	if len(all) <= most {
+	limit := cmp.Or(f.Singles, defaultSingles)
+	if len(all) <= limit {
 		return all
 	}
-	some := make([]Plan, most)
+	some := make([]Plan, limit)
 	for i := range some {
-		some[i] = all[i*len(all)/most]
+		some[i] = all[i*len(all)/limit]
 	}
 	return some
 }
@@ -240,7 +240,7 @@ func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding
 	out := &Finding{Violation: v, Runs: 1, Seen: p, Small: p}
 	tries := 0
 	fails := func(p Plan) bool {
-		if tries++; tries > mostTries {
+		if tries++; tries > maxTries {
 			return false
 		}
 		again, err := Try(ctx, p, f.Mistake)

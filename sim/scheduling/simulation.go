@@ -102,7 +102,7 @@ func (s *simulation) close() {
 	s.redis.Close()
 }
 
-// chance returns a number that depends on the seed, a name and a count only, so that leaving
+// chance returns a number that depends on the seed, a name and a count only, so leaving
 // out one thing changes no other.
 func (s *simulation) chance(name string, count uint64) uint64 {
 	return sim.Draw(s.plan.Seed, name, count)

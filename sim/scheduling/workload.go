@@ -67,13 +67,13 @@ func (g *Setting) troubleEnds() time.Time { return sim.Epoch().Add(2*g.MinDelay 
 // requestPrefix begins the names of actors that are requests.
 const requestPrefix = "request "
 
-// request is a request that a client repeats until it gets an answer.
+// request is a request that a client repeats until it gets a response.
 type request struct {
 	name       string
 	text       string       // in words
 	operations []*operation // one for each event
 	operator   bool         // from an operator, who needs no process of the scheduler and waits as long as it takes
-	done       func()       // called after the answer; may be nil
+	done       func()       // called after the response; may be nil
 	tries      int
 	do         func(context.Context, *process) ([]schedule.Outcome, error)
 }
@@ -122,7 +122,7 @@ func (s *simulation) scheduleEvent(n int) {
 	})
 	for i := range draw("requests", 4) {
 		more := fmt.Sprintf("%s.%d", name, i+1)
-		s.furtherRequest(more, id, content, start)
+		s.repeatedRequest(more, id, content, start)
 	}
 }
 
@@ -162,8 +162,8 @@ func (s *simulation) content(name string, due time.Time) schedule.Content {
 	return c
 }
 
-// furtherRequest puts a request for an event that exists, or is about to, on the timeline.
-func (s *simulation) furtherRequest(name, id string, content schedule.Content, start time.Time) {
+// repeatedRequest puts a request for an event that exists, or is about to, on the timeline.
+func (s *simulation) repeatedRequest(name, id string, content schedule.Content, start time.Time) {
 	draw := func(what string, of uint64) uint64 { return s.chance(name+" "+what, 0) % of }
 	until := content.Due.Sub(start)
 	at := start.Add(s.span(name+" at", until))
@@ -259,7 +259,7 @@ const (
 	clientRest = time.Second
 )
 
-// send makes a client send its request to a process. Without an answer, the client sends it
+// send makes a client send its request to a process. Without a response, the client sends it
 // again, perhaps to another process.
 func (s *simulation) send(r *request) {
 	r.tries++

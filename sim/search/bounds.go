@@ -119,7 +119,7 @@ func (b bounds) list(tasks dsl.TaskList) (time.Duration, bool) {
 	return total, true
 }
 
-// back reports whether a task can jump backwards, so that earlier tasks run again.
+// back reports whether a task can jump backwards, so earlier tasks run again.
 func back(tasks dsl.TaskList, i int) bool {
 	to := []string{tasks[i].Then}
 	for _, c := range tasks[i].Switch {

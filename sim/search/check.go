@@ -17,9 +17,8 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// checker finds what is wrong with a run: it checks the expectations, compares the ends of
-// the executions with the usual outcomes, and attributes a difference to the workflow or
-// to the engine.
+// checker finds the failures of a run: it checks the expectations, compares the outcomes of the
+// executions with the usual ones, and attributes a difference to the workflow or to the engine.
 type checker struct {
 	*Search
 
@@ -59,7 +58,7 @@ func (chk *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	return found
 }
 
-// anomalies returns the failures that the ends of a run's executions reveal.
+// anomalies returns the failures revealed by the outcomes of a run's executions.
 func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 	if !sc.intervened() {
 		return chk.differing(t)
@@ -94,10 +93,10 @@ func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 //     was processed. Faults can have delayed the timeout too, or moved the clock so far
 //     that both were due.
 //   - An event from outside did not reach the execution, or another one did, because it
-//     came before a task listened. The timeout that fires then is the workflow's, however
+//     arrived before a task listened. The timeout that fires then is the workflow's, however
 //     long it is.
 //   - A try gave up because faults or operators used up the time for its retries.
-//   - A task failed because the answer to its call was lost after the call was carried out.
+//   - A task failed because the response to its call was lost after the call was carried out.
 //   - The expressions of the document read the clock.
 //   - A child of the execution has one of these causes. A child itself may have got another
 //     input from its parent, may have been cancelled by it, or may have ended before the
@@ -140,7 +139,7 @@ func (chk *checker) differing(t *sim.Trial) []failure {
 	}
 }
 
-// missing finds executions that did not start although everything else went as usual.
+// missing finds executions that did not start although everything else was as usual.
 func (chk *checker) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
@@ -159,8 +158,8 @@ func (chk *checker) missing(t *sim.Trial) []failure {
 	return out
 }
 
-// begins reports whether an execution should exist: its parent may have ended in a usual way
-// before starting it.
+// begins reports whether an execution should exist. It need not if its parent ended before starting
+// it, which may be usual.
 func (chk *checker) begins(t *sim.Trial, id string) bool {
 	parent := sim.Parent(id)
 	if parent == "" {
@@ -182,8 +181,7 @@ func runsIn(past []event.Event) (n int) {
 	return n
 }
 
-// unusualEnd returns what is wrong with the end of an execution in a run with operator
-// actions; nil if nothing is.
+// unusualEnd returns the failure of an execution in a run with operator actions; nil if there is none.
 func (chk *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) *failure {
 	fail := func(rule, format string, args ...any) *failure {
 		return failed(Engine, rule, end.ID, "", format, args...)
@@ -236,7 +234,7 @@ func (chk *checker) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	})
 }
 
-// runName returns a task run in words.
+// runName describes a task run.
 func (chk *checker) runName(task string) string {
 	run := event.ParseRun(task)
 	if run.Ref == "" {
@@ -311,7 +309,7 @@ func (chk *checker) missed(usual []*outcomeGroup, got *historyFacts) (task, deta
 			}
 			listen := chk.listenFor(string(e.Type))
 			if listen == nil {
-				return "", fmt.Sprintf("%s came %s after the start, and no task listened for it", e.Type, history.Duration(m.After))
+				return "", fmt.Sprintf("%s arrived %s after the start, and no task listened for it", e.Type, history.Duration(m.After))
 			}
 			return listen.Ref, missedBy(listen, string(e.Type), m.After, got)
 		}
@@ -321,7 +319,7 @@ func (chk *checker) missed(usual []*outcomeGroup, got *historyFacts) (task, deta
 
 // missedBy describes how a task missed an event.
 func missedBy(listen *dsl.Task, typ string, after time.Duration, got *historyFacts) string {
-	came := fmt.Sprintf("%s came %s after the start", typ, history.Duration(after))
+	came := fmt.Sprintf("%s arrived %s after the start", typ, history.Duration(after))
 	for run, begun := range got.begun {
 		if event.ParseRun(run).Ref != listen.Ref {
 			continue

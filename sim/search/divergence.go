@@ -49,7 +49,7 @@ func (chk *checker) attribute(t *sim.Trial, end sim.End) *failure {
 // cause returns the first cause of those that differing lists.
 func (d *divergence) cause() *failure {
 	for _, cause := range []func() *failure{
-		d.endedBeforeCancel, d.ofChild, d.timedOut, d.gaveUp, d.lostAnswer, d.otherEvent, d.readClock, d.unwantedAnswer, d.reordered, d.newOrder,
+		d.endedBeforeCancel, d.ofChild, d.timedOut, d.gaveUp, d.lostResponse, d.otherEvent, d.readClock, d.unwantedAnswer, d.reordered, d.newOrder,
 	} {
 		if f := cause(); f != nil {
 			return f
@@ -130,12 +130,12 @@ func (d *divergence) ofChild() *failure {
 	return nil
 }
 
-// lostAnswer returns the failure of a task because the answer to its call was lost.
-func (d *divergence) lostAnswer() *failure {
+// lostResponse returns the failure of a task because the response to its call was lost.
+func (d *divergence) lostResponse() *failure {
 	for _, s := range d.trial.Injected {
 		execution, task, _ := strings.Cut(s.Task, " ")
 		if s.Kind == sim.CallLost && execution == d.end.ID && d.got.failed[task] {
-			return d.fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, but its answer was lost", d.runName(task))
+			return d.fail(Late, RuleResponse, event.ParseRun(task).Ref, "the call of %s was carried out, but its response was lost", d.runName(task))
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (d *divergence) unwantedAnswer() *failure {
 	if !d.disturbed() || task == "" || d.outcomes.unusualResult(d.end) {
 		return nil
 	}
-	return d.fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its answer", d.runName(task))
+	return d.fail(Late, RuleResponse, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its response", d.runName(task))
 }
 
 // reordered returns the failure of an execution whose steps or calls came in another order than in
@@ -243,7 +243,7 @@ func (d *divergence) timedOut() *failure {
 		}
 		// That an event reaches each task that listens for it the whole time is an invariant of its own.
 		if d.disturbed() && d.otherEventsBelow() {
-			return d.fail(Late, RuleEvent, task, "an event came while no task listened for it, so the timeout of %s fired", name)
+			return d.fail(Late, RuleEvent, task, "an event arrived while no task listened for it, so the timeout of %s fired", name)
 		}
 		return d.fail(Engine, "a timeout fires only if its task takes that long", task,
 			"that of %s fired after %v, which the faults do not explain", name, long)

@@ -67,7 +67,7 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 			continue
 		}
 		if f := u.undone(t, one); f != nil {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleResponse })
 			found = append(found, *f)
 			continue
 		}
@@ -113,7 +113,7 @@ func (u *usualEffects) twice(one tree) (f *failure, own bool) {
 	return nil, false
 }
 
-// undone returns the failure of a tree in which a call was carried out, its answer was lost,
+// undone returns the failure of a tree in which a call was carried out, its response was lost,
 // and the workflow continued as if the call had failed: no later call undoes it, asks for it
 // or reports it. A workflow that faults with the error of this call has not continued.
 func (u *usualEffects) undone(t *sim.Trial, one tree) *failure {
@@ -134,7 +134,7 @@ func (u *usualEffects) undone(t *sim.Trial, one tree) *failure {
 		}
 		c := &one.calls[at]
 		f := failed(SideEffect, RuleUndone, one.root.ID, event.ParseRun(task).Ref,
-			"%s %s was carried out, but its answer was lost; the execution is %s, and no other call undoes it or asks for it", c.Method, c.URL, one.root.Status)
+			"%s %s was carried out, but its response was lost; the execution is %s, and no other call undoes it or asks for it", c.Method, c.URL, one.root.Status)
 		f.in = execution
 		return f
 	}

@@ -45,7 +45,7 @@ func (h *hints) receiversHint() []Hint {
 	return out
 }
 
-// earlyHints report events that came before the task that waits for them began to listen.
+// earlyHints report events that arrived before the task that waits for them began to listen.
 func (h *hints) earlyHints() []Hint {
 	var out []Hint
 	for _, m := range h.missedEvents {

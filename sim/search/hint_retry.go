@@ -15,12 +15,12 @@ import (
 )
 
 // retried is a call that the workflow makes again although it was, or may have been, carried
-// out: the previous attempt succeeded or had no answer.
+// out: the previous attempt succeeded or had no response.
 type retried struct {
 	Task, Method, URL string
 	runs, plain, most int
 
-	because string // the task that failed after a successful attempt; "" if there was no answer
+	because string // the task that failed after a successful attempt; "" if there was no response
 }
 
 // retriesIn returns such calls of a run.
@@ -47,7 +47,7 @@ func retriesIn(t *sim.Trial) []retried {
 }
 
 // repeatableIn returns the task runs, without their attempts, that were retried after an
-// attempt that succeeded or had no answer, and the tasks that failed after a successful
+// attempt that succeeded or had no response, and the tasks that failed after a successful
 // attempt.
 func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]string) {
 	repeatable, after = map[string]bool{}, map[string]string{}
@@ -112,7 +112,7 @@ func (h *hints) retryHint() []Hint {
 		if r.plain > 0 {
 			where = fmt.Sprintf("in %s without any fault", runsText(r.plain))
 		}
-		why := "an attempt without an answer, for example after a timeout, may have been carried out, and the retry repeats it"
+		why := "an attempt without a response, for example after a timeout, may have been carried out, and the retry repeats it"
 		if r.because != "" {
 			name := h.taskName(r.because)
 			why = fmt.Sprintf("it succeeds, %s fails after it, and the retry repeats both: put %s into a try of its own, with the retry", name, name)

@@ -20,7 +20,7 @@ type undoCalls struct {
 	before, after []sim.Call // calls that changed something, in order
 }
 
-// wrongUndo is what is wrong with how a try undoes its calls.
+// wrongUndo describes a mistake in how a try undoes its calls.
 type wrongUndo struct {
 	failed        string
 	left          string // the task whose call nothing undoes; "" if there is none

@@ -30,7 +30,7 @@ type hints struct {
 	left         map[string]*seen[notUndone]     // calls that faulted executions did not undo, by task
 	receivers    map[string]int                  // highest number of executions that received one event, by its type
 	turns        map[string]int                  // highest number of iterations of loops, by the tasks inside
-	missedEvents []sim.Missed                    // events that came too early in the first run
+	missedEvents []sim.Missed                    // events that arrived too early in the first run
 }
 
 func newHints(s *Search, report *Report) *hints {
@@ -41,7 +41,7 @@ func newHints(s *Search, report *Report) *hints {
 	}
 }
 
-// observations are what one run shows, see hints.
+// observations holds the observations of one run, see hints.
 type observations struct {
 	timeouts map[string]timeouts
 	repeated map[string]sim.CallID
@@ -72,7 +72,7 @@ func (h *hints) add(o observations, faultFree bool) {
 	count(h.left, o.left)
 }
 
-// seen is what the first of some runs has shown, and how many runs showed something similar.
+// seen holds the first of several similar observations and the number of runs that made one.
 type seen[T any] struct {
 	what T
 	runs int

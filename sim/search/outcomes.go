@@ -37,7 +37,7 @@ type outcomeGroup struct {
 	end       sim.End         // of the first of them, with its history only if it did not end
 	calls     []sim.Call      // of the first of them and its descendants
 	scenarios []Scenario      // of the first maxFacts of them
-	facts     []*historyFacts // likewise
+	facts     []*historyFacts // of the same scenarios
 	loses     *failure        // a lost update in the first of them; nil: none
 	finding   string          // signature of the finding about it; "" if there is none
 }
@@ -141,7 +141,7 @@ func (o *outcomes) factsOf(t *sim.Trial, end sim.End) *historyFacts {
 
 // callsOf returns the calls of an execution and of those with the same root, or of all
 // executions if they share state, in the order in which they were carried out. A history only
-// records when the answers arrived.
+// records when the responses arrived.
 func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *historyFacts {
 	f := &historyFacts{place: map[string]int{}}
 	if len(end.History) > 0 {

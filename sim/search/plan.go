@@ -60,11 +60,11 @@ const (
 // reduced reduces most scenarios to one process and local computation. Without faults, this
 // suffices for a document that does one thing after another.
 func (sc Scenario) reduced(remote bool) Scenario {
-	const most = 16 // all but one in most
-	if sim.Choice(sc.Seed, "alone")%most != 0 {
+	const rare = 16 // one in this many
+	if sim.Choice(sc.Seed, "alone")%rare != 0 {
 		sc.Processes = 1
 	}
-	sc.Remote = remote || sim.Choice(sc.Seed, "remote")%most == 1
+	sc.Remote = remote || sim.Choice(sc.Seed, "remote")%rare == 1
 	return sc
 }
 
@@ -78,7 +78,7 @@ func (p *planner) withSecondTenant(sc Scenario, wanted, twins bool) Scenario {
 }
 
 // waiting makes the timer services of some scenarios block in their reads for longer than most
-// timers last, without faults, so that a timer that they do not know of is late.
+// timers last, without faults, so a timer that they do not know of is late.
 func (p *planner) waiting(sc Scenario) Scenario {
 	const once = 12
 	if sim.Choice(sc.Seed, "waits")%once == 1 {

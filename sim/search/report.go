@@ -74,7 +74,7 @@ const (
 	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
 	Hang        Class = "hang"        // an execution that ends in other runs waits forever
 	SideEffect  Class = "effect"      // a call is carried out twice or is never undone
-	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost answer
+	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost response
 )
 
 // The rules about outcomes: those of flunq, and those of workflows.
@@ -89,7 +89,7 @@ const (
 	RuleUndone      = "a call is carried out and never undone"
 	RuleTimeout     = "after a delay a timeout decides the outcome"
 	RuleEvent       = "after a delay an event is missed"
-	RuleAnswer      = "the answer to a call is lost after the call was carried out"
+	RuleResponse    = "the response to a call is lost after the call was carried out"
 	RuleCancel      = "after a delay a child ends before it is cancelled"
 	RuleFaster      = "after a delay another step comes first"
 	RuleClock       = "the outcome depends on the clock"
@@ -119,7 +119,7 @@ type Finding struct {
 	signature string
 }
 
-// failure is what is wrong with one run.
+// failure is a failure of one run.
 type failure struct {
 	Class Class
 	sim.Violation

@@ -47,24 +47,24 @@ type Check func(*sim.Trial) []sim.Violation
 
 // The defaults and limits of a search.
 const (
-	plainRuns      = 128
-	fewestRuns     = 8 // of plainRuns
-	usualSingles   = 5000
-	usualTurns     = 5_000_000
-	warmTurns      = 200_000
-	warmFactor     = 100
-	usualTasks     = 20_000 // for each execution
-	usualExecutors = 4
-	maxOrders      = 1 << 20
-	maxFindings    = 20
+	plainRuns        = 128
+	minRuns          = 8 // of plainRuns
+	defaultSingles   = 5000
+	defaultTurns     = 5_000_000
+	warmTurns        = 200_000
+	warmFactor       = 100
+	defaultTasks     = 20_000 // for each execution
+	defaultExecutors = 4
+	maxOrders        = 1 << 20
+	maxFindings      = 20
 )
 
 func (s *Search) withDefaults() {
-	s.Singles = cmp.Or(s.Singles, usualSingles)
+	s.Singles = cmp.Or(s.Singles, defaultSingles)
 	s.Parallel = cmp.Or(s.Parallel, runtime.GOMAXPROCS(0))
-	s.Config.MaxTasks = cmp.Or(s.Config.MaxTasks, usualTasks*max(s.Config.Executions, 1))
-	s.Config.Executors = cmp.Or(s.Config.Executors, usualExecutors)
-	s.Config.MaxTurns = usualTurns
+	s.Config.MaxTasks = cmp.Or(s.Config.MaxTasks, defaultTasks*max(s.Config.Executions, 1))
+	s.Config.Executors = cmp.Or(s.Config.Executors, defaultExecutors)
+	s.Config.MaxTurns = defaultTurns
 	if s.Config.ID == "" {
 		s.Config.ID = "sim" // the same for all seeds, so the output may contain it
 	}

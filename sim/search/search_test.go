@@ -246,7 +246,7 @@ func TestParseScenario(t *testing.T) {
 	}
 }
 
-// A lost answer of a child's call, and all its consequences, are the workflow's
+// A lost response of a child's call, and all its consequences, are the workflow's
 // responsibility.
 func TestSearchChild(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func (s *searchState) plain(ctx context.Context) error {
 	}
 	runs := plainRuns
 	if len(s.Kinds) > 0 {
-		runs = min(runs, int(min(s.Last-s.First, plainRuns))+fewestRuns) // few seeds, few runs
+		runs = min(runs, int(min(s.Last-s.First, plainRuns))+minRuns) // few seeds, few runs
 	}
 	s.report.PlainOf = runs
 	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // other runs would take as long
@@ -95,7 +95,7 @@ func (s *searchState) plain(ctx context.Context) error {
 			return err
 		}
 	}
-	few := min(fewestRuns, runs)
+	few := min(minRuns, runs)
 	if err := s.plainSeeds(ctx, 0, few); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func sum[K comparable, N int | uint64](counts map[K]N) (total N) {
 	return total
 }
 
-// firstMissed finds events that come too early even without faults.
+// firstMissed finds events that arrive too early even without faults.
 func (s *searchState) firstMissed(ctx context.Context) error {
 	if !sim.HasTask(s.Config.Definition, func(t *dsl.Task) bool { return t.Listen != nil }) {
 		return nil
@@ -186,7 +186,7 @@ func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 	seeds := func(yield func(Scenario) bool) {
 		for n := uint64(from); n < uint64(to); n++ {
 			sc := s.plan.scenario(s.First + n)
-			if s.plan.inOrder && n >= fewestRuns {
+			if s.plan.inOrder && n >= minRuns {
 				sc = sc.reduced(s.Config.Remote)
 			}
 			if !yield(sc) {

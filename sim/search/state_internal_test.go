@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// The single faults of a search are injected at the commands of its first run, so that run must
+// The single faults of a search are injected at the commands of its first run so that run must
 // send the commands of a run with faults.
 func TestFirstRunIsThorough(t *testing.T) {
 	t.Parallel()

@@ -135,13 +135,13 @@ func (chk *checker) status() bool {
 
 // missed adds to the first difference the events that no execution received.
 func (chk *checker) missed() {
-	const most = 5
+	const limit = 5
 	if len(chk.found) == 0 || chk.found[0].Expect == "mocks" {
 		return
 	}
 	d := &chk.found[0]
 	for i, m := range chk.outcome.Missed {
-		if i == most {
+		if i == limit {
 			break
 		}
 		d.Why = strings.TrimPrefix(d.Why+"; "+m.String(), "; ")
@@ -163,7 +163,7 @@ func (chk *checker) ending() string {
 			text += ": " + o.Busiest
 		}
 	case o.Stop == sim.Never && len(o.Waiting) > 0:
-		text += " for something that never comes: " + strings.Join(o.Waiting, "; ")
+		text += " for something that never arrives: " + strings.Join(o.Waiting, "; ")
 	}
 	return text
 }

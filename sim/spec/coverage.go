@@ -42,7 +42,7 @@ func (r *DocumentCoverage) Reached() (reached, all int) {
 	return reached, len(r.Points)
 }
 
-// Include adds the documents of a suite, so that they count even if no run reaches them.
+// Include adds the documents of a suite so that they count even if no run reaches them.
 func (c *Coverage) Include(s *Suite) {
 	for _, d := range append([]*Document{s.Workflow}, s.With...) {
 		if c.files[d.File] != nil {

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Expect is what a case expects of a run. Missing members are not checked, except that
-// the workflow must complete unless an error is expected.
+// Expect holds the expectations of a case. Missing members are not checked, except that the
+// workflow must complete unless an error is expected.
 type Expect struct {
 	node     *yaml3.Node // nil: nothing is expected
 	status   *yaml3.Node

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Outcome is what happened in one run of a case.
+// Outcome is the result of one run of a case.
 type Outcome struct {
 	*sim.Result
 	Seed     uint64

@@ -16,7 +16,7 @@ import (
 type Suite struct {
 	File     string
 	Workflow *Document
-	With     []*Document // further workflows that it may run
+	With     []*Document // other workflows that it may run
 	Cases    []*Case
 
 	dataFiles map[string]*dataFile // the files that contain expectations

@@ -57,7 +57,7 @@ func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
 		}
 		splices = append(splices, one)
 	}
-	// Begin at the end, so that earlier offsets stay valid; of two that overlap, the larger
+	// Begin at the end so that earlier offsets stay valid; of two that overlap, the larger
 	// comes first.
 	slices.SortStableFunc(splices, func(a, b splice) int {
 		if a.from != b.from {

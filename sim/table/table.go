@@ -235,7 +235,7 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 	return page, next, err
 }
 
-// openPage is the length of a page of Open; short, so that tests see several.
+// openPage is the length of a page of Open; short so that tests see several.
 const openPage = 10
 
 // Open returns a page of the entries of open events, as the index has them: the oldest first.

@@ -87,7 +87,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		return nil, fmt.Errorf("no companion is named %q", name)
 	}
 	l := companionWorkloads()[i]
-	if seed >= cmp.Or(l.Seeds, usualSeeds) { // the workload's expectations hold only for its seeds
+	if seed >= cmp.Or(l.Seeds, defaultSeeds) { // the workload's expectations hold only for its seeds
 		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 	}
 	of, err := once(name, 0, func() (*Companion, error) { return &Companion{Config: l.config()}, nil })
@@ -100,7 +100,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 	}
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &plan
 	if l.CrashURL == "" && l.CrashType == "" && sim.Choice(seed, name)%2 == 0 {
-		if cfg.Waits = usualWaits; plan.Harmless() {
+		if cfg.Waits = defaultWaits; plan.Harmless() {
 			cfg.Waits = longWaits
 		}
 	}
@@ -132,8 +132,8 @@ func once(name string, n uint64, of func() (*Companion, error)) (*Companion, err
 // How long timer services block in their reads in half of the companions: longer than many of
 // the timers, or without faults longer than all of them.
 const (
-	usualWaits = 7 * time.Hour
-	longWaits  = 400 * day
+	defaultWaits = 7 * time.Hour
+	longWaits    = 400 * day
 )
 
 // plainSeeds is the number of a workload's seeds that run without faults.
@@ -376,7 +376,7 @@ func Nth(n int) (name string, seed uint64, ok bool) {
 var companionRuns = sync.OnceValue(func() []companionRun {
 	of := func(seed uint64) (some []companionRun) {
 		for _, l := range companionWorkloads() {
-			if seed < cmp.Or(l.Seeds, usualSeeds) {
+			if seed < cmp.Or(l.Seeds, defaultSeeds) {
 				some = append(some, companionRun{l.Name, seed})
 			}
 		}

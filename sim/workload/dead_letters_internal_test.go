@@ -76,16 +76,16 @@ func (w workload) everyFault(t *testing.T, wrong func(*testing.T, *sim.Trial, si
 }
 
 // deadLettered returns what is wrong with a trial in which an execution either ends because of
-// an unreadable event, or completes because its answer was faster. A copy of the event may
+// an unreadable event, or completes because its response was faster. A copy of the event may
 // become a second dead letter, and so may an event that a worker holds when the execution
 // ends.
 func deadLettered(l workload, got *sim.Trial, kind sim.FaultKind) []string {
-	least, most := 1, 1
+	least, limit := 1, 1
 	if got.Ends[1].Status == decide.Completed {
 		least, l.Want = 0, map[string]string{"x": "completed", "x-2": "completed"}
 	}
 	if kind == sim.Duplicate {
-		most = 2
+		limit = 2
 	}
 	n := 0
 	for _, v := range got.Broken {
@@ -93,6 +93,6 @@ func deadLettered(l workload, got *sim.Trial, kind sim.FaultKind) []string {
 			n++
 		}
 	}
-	l.DeadLetters = slices.Repeat(l.DeadLetters, max(least, min(n, most)))
+	l.DeadLetters = slices.Repeat(l.DeadLetters, max(least, min(n, limit)))
 	return l.wrong(got)
 }

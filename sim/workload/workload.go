@@ -112,8 +112,8 @@ type workload struct {
 
 const day = 24 * time.Hour
 
-// usualSeeds is the number of seeds that a workload runs with by default.
-const usualSeeds = 120
+// defaultSeeds is the number of seeds that a workload runs with by default.
+const defaultSeeds = 120
 
 //go:embed workloads/*.yaml
 var files embed.FS

@@ -18,7 +18,7 @@ func TestWorkloads(t *testing.T) {
 		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
 			cfg, faults := l.config(), 0
-			for seed := range min(cmp.Or(l.Seeds, usualSeeds), testedSeeds) {
+			for seed := range min(cmp.Or(l.Seeds, defaultSeeds), testedSeeds) {
 				cfg.Seed, cfg.Remote = seed, seed%2 == 1
 				plan := l.plan()
 				if seed < plainSeeds {

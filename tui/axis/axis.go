@@ -1,4 +1,4 @@
-// Package axis places moments on the time axis of a chart, so that milliseconds remain
+// Package axis places moments on the time axis of a chart so that milliseconds remain
 // distinguishable beside weeks of waiting.
 package axis
 
@@ -13,7 +13,7 @@ import (
 
 // Options configure an axis.
 type Options struct {
-	Wide       bool    // moments with several steps are wide, so that their order is visible
+	Wide       bool    // moments with several steps are wide so that their order is visible
 	TickWidth  float64 // minimum distance between ticks, on a scale of 100
 	BreakWidth float64 // minimum width of a break, on a scale of 100, unless there are many
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Ask is what to write to the terminal (OSC 11).
+// Ask is the query to write to the terminal (OSC 11).
 const Ask = "\x1b]11;?\x1b\\"
 
 // Reader reads a terminal and removes its answer from the input, where it would look like keys.

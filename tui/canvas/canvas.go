@@ -4,7 +4,7 @@ package canvas
 
 import "strings"
 
-// Canvas is a screen of cells. What is drawn beyond its edges is discarded, so that no content can
+// Canvas is a screen of cells. What is drawn beyond its edges is discarded so that no content can
 // break the layout.
 type Canvas struct {
 	Width, Height int
@@ -13,9 +13,9 @@ type Canvas struct {
 
 // cell is one position of a canvas; the cell after a wide character has no rune.
 type cell struct {
-	r    rune
-	tail string
-	ink  Ink
+	r     rune
+	tail  string
+	style Style
 }
 
 // New returns an empty canvas.
@@ -42,15 +42,15 @@ func (c *Canvas) Text(l Look) string {
 
 func (*Canvas) line(b *strings.Builder, cells []cell, l Look) {
 	end := len(cells)
-	for end > 0 && cells[end-1].r == ' ' && cells[end-1].ink == Normal {
+	for end > 0 && cells[end-1].r == ' ' && cells[end-1].style == Normal {
 		end--
 	}
 	plain := l.Theme.code(Normal)
 	last, now := Normal, plain
 	for _, c := range cells[:end] {
-		if c.ink != last {
-			last = c.ink
-			if code := l.Theme.code(c.ink); code != now {
+		if c.style != last {
+			last = c.style
+			if code := l.Theme.code(c.style); code != now {
 				b.WriteString(code)
 				now = code
 			}
@@ -101,7 +101,7 @@ func (a Area) Part(x, y, w, h int) Area {
 }
 
 // Put writes text and returns where it ends.
-func (a Area) Put(x, y int, i Ink, text string) int {
+func (a Area) Put(x, y int, s Style, text string) int {
 	if y < 0 || y >= a.H || x >= a.W {
 		return x
 	}
@@ -110,20 +110,20 @@ func (a Area) Put(x, y int, i Ink, text string) int {
 			break
 		}
 		if x >= 0 {
-			a.set(x, y, g, i)
+			a.set(x, y, g, s)
 		}
 		x += g.width
 	}
 	return x
 }
 
-func (a Area) set(x, y int, g glyph, i Ink) {
+func (a Area) set(x, y int, g glyph, s Style) {
 	at := (a.Y+y)*a.on.Width + a.X + x
 	a.halve(at)
-	a.on.cells[at] = cell{g.r, g.tail, i}
+	a.on.cells[at] = cell{g.r, g.tail, s}
 	if g.width == 2 {
 		a.halve(at + 1)
-		a.on.cells[at+1] = cell{ink: i}
+		a.on.cells[at+1] = cell{style: s}
 	}
 }
 
@@ -138,14 +138,14 @@ func (a Area) halve(at int) {
 	}
 }
 
-// Fill sets the ink of a row and keeps its text.
-func (a Area) Fill(y int, i Ink) {
+// Fill sets the style of a row and keeps its text.
+func (a Area) Fill(y int, s Style) {
 	if y < 0 || y >= a.H {
 		return
 	}
 	from := (a.Y+y)*a.on.Width + a.X
 	for at := from; at < from+a.W; at++ {
-		a.on.cells[at].ink = i
+		a.on.cells[at].style = s
 	}
 }
 
@@ -159,9 +159,9 @@ func (a Area) Clear() {
 }
 
 // Right writes text aligned at the right edge, and returns where it begins.
-func (a Area) Right(y int, i Ink, text string) int {
+func (a Area) Right(y int, s Style, text string) int {
 	x := a.W - Width(text)
-	a.Put(x, y, i, text)
+	a.Put(x, y, s, text)
 	return x
 }
 

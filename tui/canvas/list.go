@@ -73,9 +73,9 @@ func (p *List) Start() { p.To(0) }
 // End goes to the last line.
 func (p *List) End() { p.To(p.Length - 1) }
 
-// Rows draws the visible lines of a list. The line at the cursor has the given ink, unless that is
+// Rows draws the visible lines of a list. The line at the cursor has the given style, unless that is
 // Normal.
-func (p *List) Rows(a Area, length int, cursor Ink, row func(a Area, at int)) {
+func (p *List) Rows(a Area, length int, cursor Style, row func(a Area, at int)) {
 	p.Height = max(1, a.H)
 	p.Fit(length)
 	for y := 0; y < a.H && p.Offset+y < length; y++ {
@@ -108,8 +108,8 @@ func (s *Scroll) Key(k string) bool {
 	return ScrollKey(k, s, s.Space)
 }
 
-// Box draws a frame with the visible part of a text above as many free lines as below says, and
-// returns the last line in the frame.
+// Box draws a frame with the visible part of a text above a number of free lines (below), and returns
+// the last line in the frame.
 func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row func(a Area, at int)) (foot Area) {
 	in := l.Box(a, title, avail, min(lines+below, a.H-2))
 	s.lines, s.Space = lines, max(0, in.H-below)
@@ -120,7 +120,7 @@ func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row 
 	return in.Part(0, in.H-1, in.W, 1)
 }
 
-// Below returns a note about how many lines are below; "" if none are.
+// Below returns a note with the number of lines below the visible ones; "" if there are none.
 func (s *Scroll) Below(l Look) string {
 	if below := s.lines - s.Offset - s.Space; below > 0 {
 		return l.Pick("↓ ", "v ") + history.Count(below, "more line")

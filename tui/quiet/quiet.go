@@ -1,7 +1,7 @@
-// Package quiet keeps a program from asking the terminal for its colours at startup. Bubbletea asks
-// in every program that it is linked into, and waits five seconds if the terminal does not answer.
-// Packages that import bubbletea also import quiet. This works because Go initializes independent
-// packages in the order of their paths.
+// Package quiet keeps Bubbletea from querying the terminal for its colours at startup. It does so in
+// every program that links it, and waits five seconds if the terminal does not reply. Packages that
+// import bubbletea also import quiet. This works because Go initializes independent packages in the
+// order of their paths.
 package quiet
 
 import "github.com/charmbracelet/lipgloss"

@@ -240,5 +240,5 @@ func answer(endpoint string, lines <-chan string) (string, error) {
 		case <-time.After(startPause):
 		}
 	}
-	return "", fmt.Errorf("the emulator at %s does not answer", endpoint)
+	return "", fmt.Errorf("the emulator at %s does not respond", endpoint)
 }

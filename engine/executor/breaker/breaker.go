@@ -1,4 +1,4 @@
-// Package breaker stops calls to hosts that do not answer or report that they cannot
+// Package breaker stops calls to hosts that do not respond or report that they cannot
 // serve.
 package breaker
 
@@ -76,7 +76,7 @@ const (
 // another's, which may use the host differently.
 type Target struct{ Tenant, Host string }
 
-// Set stops calls to hosts that do not answer or report that they cannot serve. It has one
+// Set stops calls to hosts that do not respond or report that they cannot serve. It has one
 // circuit breaker per target, shared by all executors of a process. Its clock is the latest time
 // at which a call began. Hosts without failures take no memory, and a host is forgotten after an
 // hour of silence. A nil Set never stops calls. A Set is safe for concurrent use.
@@ -299,7 +299,7 @@ func (a *Attempt) Succeed() {
 	})
 }
 
-// Cancel reports that the caller did not wait for the answer.
+// Cancel reports that the caller did not wait for the response.
 func (a *Attempt) Cancel() {
 	a.end(func(_ *Set, b *breaker) {
 		if b != nil && b.epoch == a.epoch && b.circuit == HalfOpen {
@@ -308,7 +308,7 @@ func (a *Attempt) Cancel() {
 	})
 }
 
-// Fail reports that the host did not answer or cannot serve.
+// Fail reports that the host did not respond or cannot serve.
 func (a *Attempt) Fail(f Failure) {
 	a.end(func(s *Set, b *breaker) {
 		if b == nil && a.epoch == 0 {

@@ -475,12 +475,12 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	}
 	call.Fail(breaker.Failure{Reason: "EOF"})
 	var mu sync.Mutex
-	under, most := 0, 0
+	under, limit := 0, 0
 	count := func(n int) {
 		mu.Lock()
 		defer mu.Unlock()
 		under += n
-		most = max(most, under)
+		limit = max(limit, under)
 	}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -498,8 +498,8 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if most < 1 || most > probes {
-		t.Errorf("%d concurrent probes, want 1 to %d", most, probes)
+	if limit < 1 || limit > probes {
+		t.Errorf("%d concurrent probes, want 1 to %d", limit, probes)
 	}
 }
 

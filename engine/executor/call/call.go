@@ -23,10 +23,10 @@ type Origin struct {
 }
 
 // Run is one run of a call task. It evaluates the task's expressions and remembers the secrets
-// they read, so that nothing shown later contains them.
+// they read so that nothing shown later contains them.
 type Run struct {
 	Origin Origin
-	Memory *Reservation // for answers
+	Memory *Reservation // for responses
 
 	scope   *expr.Scope // the task's scope, observing which variables are read
 	read    bool        // a secret was read since this was last set to false

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Memory bounds the bytes that large answers take in a process while they are read and decoded.
-// If too little memory is left, an answer waits, at most until its call times out. One tenant gets
+// Memory bounds the bytes that large responses take in a process while they are read and decoded.
+// If too little memory is left, a response waits, at most until its call times out. One tenant gets
 // at most half. Simulations must not use a Memory, since nothing may block there.
 type Memory struct {
 	reading, decoding *quota
-	readers           atomic.Int32 // of large answers
+	readers           atomic.Int32 // of large responses
 }
 
-// NewMemory returns a Memory with size bytes for answers and as many again for decoding them, at
+// NewMemory returns a Memory with size bytes for responses and as many again for decoding them, at
 // least 32 MiB each.
 func NewMemory(size int) *Memory {
 	const least = 32 << 20
@@ -26,11 +26,11 @@ func NewMemory(size int) *Memory {
 	return &Memory{reading: newQuota(size), decoding: newQuota(size)}
 }
 
-// Uncounted is the size up to which answers are not counted.
+// Uncounted is the size up to which responses are not counted.
 const Uncounted = 64 << 10
 
-// ErrMemory reports an answer that waited for memory until its call timed out.
-var ErrMemory = errors.New("no memory left for large answers in this process (limit LIMIT_MEMORY)")
+// ErrMemory reports a response that waited for memory until its call timed out.
+var ErrMemory = errors.New("no memory left for large responses in this process (limit LIMIT_MEMORY)")
 
 // quota is a number of bytes that tenants share. Requests of one tenant are served in order.
 type quota struct {
@@ -116,20 +116,20 @@ func (q *quota) admit() {
 	q.waiting = rest
 }
 
-// Reserve returns an empty reservation for the answers to one call of a tenant. The caller
+// Reserve returns an empty reservation for the responses to one call of a tenant. The caller
 // releases it. A nil Memory has no bound.
 func (m *Memory) Reserve(tenant string) *Reservation {
 	return &Reservation{memory: m, tenant: tenant}
 }
 
-// Reservation is what one call has taken from a Memory.
+// Reservation is the part of a Memory that one call has reserved.
 type Reservation struct {
 	memory            *Memory
 	tenant            string
 	reading, decoding int
 }
 
-// Read reserves n bytes for an answer.
+// Read reserves n bytes for a response.
 func (r *Reservation) Read(ctx context.Context, n int) error {
 	if r.memory == nil {
 		return nil
@@ -140,7 +140,7 @@ func (r *Reservation) Read(ctx context.Context, n int) error {
 }
 
 // Fill reads a large answer. It pauses after each portion, longer while others are also being
-// read: otherwise answers of fast servers would keep the processors busy while everything else in
+// read: otherwise responses of fast servers would keep the processors busy while everything else in
 // the process waits.
 func (r *Reservation) Fill(data *bytes.Buffer, body io.Reader) error {
 	if r.memory != nil {
@@ -169,7 +169,7 @@ func (p *pacedReader) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Decode reserves memory for decoding an answer of n bytes.
+// Decode reserves memory for decoding a response of n bytes.
 func (r *Reservation) Decode(ctx context.Context, n int) error {
 	const times = 40 // a byte of JSON may take this many in memory
 	if r.memory == nil {

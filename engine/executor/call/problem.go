@@ -24,7 +24,7 @@ func Validation(format string, args ...any) *event.Problem {
 	return event.NewProblem(event.Validation, fmt.Sprintf(format, args...))
 }
 
-// Communication returns the problem of a call without a usable answer.
+// Communication returns the problem of a call without a usable response.
 func Communication(format string, args ...any) *event.Problem {
 	return event.NewProblem(event.Communication, fmt.Sprintf(format, args...))
 }

@@ -63,7 +63,7 @@ func (v *verdict) fail(text string, after time.Duration) {
 	})
 }
 
-// answered handles the start of an answer: a status that reports an overload or a server
+// answered handles the start of a response: a status that reports an overload or a server
 // error is a failure; any other is a success once the body is read.
 func (v *verdict) answered(res *http.Response) {
 	switch status := res.StatusCode; {
@@ -97,8 +97,8 @@ func (b *verdictBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// retryAfter returns how long an answer asks callers to wait: a number of seconds, or a
-// date relative to the answer's own.
+// retryAfter returns how long a response asks callers to wait: a number of seconds, or a
+// date relative to the response's own.
 func retryAfter(res *http.Response, now time.Time) time.Duration {
 	if res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusTooManyRequests {
 		return 0

@@ -18,7 +18,7 @@ func hostOf(u *url.URL) string {
 }
 
 // LimitHosts returns a transport that allows at most limit concurrent requests per host, 0 for no
-// limit. A request lasts until the body of its answer is closed. A request over the limit waits,
+// limit. A request lasts until the body of its response is closed. A request over the limit waits,
 // and its executor with it, at most until its context ends. Simulations must not use it, since
 // nothing may block there.
 func LimitHosts(next http.RoundTripper, limit int) http.RoundTripper {
@@ -106,7 +106,7 @@ func (l *limited) unwant(host string, s *slots) {
 	}
 }
 
-// leaving frees the slot when the answer has been read.
+// leaving frees the slot when the response has been read.
 type leaving struct {
 	io.ReadCloser
 	leave func()

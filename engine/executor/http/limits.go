@@ -4,7 +4,7 @@ import "time"
 
 // Limits bounds what a call may cost. A zero field means its default.
 type Limits struct {
-	// Timeout bounds one request from dialling to the last byte of the answer.
+	// Timeout bounds one request from dialling to the last byte of the response.
 	// NewTransport enforces it. Default 60 s; simulated 1 s to 120 s.
 	Timeout time.Duration
 

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/executor/call"
 )
 
-// originHeader carries the Origin of a request to the transport, so that a simulated one
+// originHeader carries the Origin of a request to the transport so that a simulated one
 // can tell tasks apart. Outward removes it.
 const originHeader = "Flunq-Origin"
 

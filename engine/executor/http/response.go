@@ -133,7 +133,7 @@ func upTo(data []byte, limit int64, err error) ([]byte, error) {
 	return data, err
 }
 
-// discard closes a response. It reads a short rest, so that the connection can be reused.
+// discard closes a response. It reads a short rest so that the connection can be reused.
 func discard(res *http.Response) {
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10)
 	_ = res.Body.Close()

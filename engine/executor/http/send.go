@@ -24,7 +24,7 @@ type Client struct {
 	run    *call.Run
 	sent   *Request // the last request that was sent; nil for none
 	first  *url.URL // the URL requested before any redirect
-	status int      // status of the answer, 0 for none
+	status int      // status of the response, 0 for none
 }
 
 // Client returns the client of one call task.
@@ -32,7 +32,7 @@ func (c *Caller) Client(run *call.Run) *Client {
 	return &Client{Limits: c.Limits.filled(), caller: c, run: run}
 }
 
-// Made returns the last request that was sent, with secrets redacted; nil if none was.
+// Made describes the last request that was sent, with secrets redacted; nil if none was sent.
 func (c *Client) Made() *event.Call {
 	if c.sent == nil {
 		return nil
@@ -44,7 +44,7 @@ func (c *Client) Made() *event.Call {
 	return made
 }
 
-// Send sends a request, follows redirects if allowed, and reads the answer. An
+// Send sends a request, follows redirects if allowed, and reads the response. An
 // unsuccessful status is a communication problem.
 func (c *Client) Send(ctx context.Context, r *Request) (*Response, error) {
 	if err := c.finish(r); err != nil {
@@ -101,15 +101,15 @@ func (c *Client) roundTrip(ctx context.Context, r *Request) (*http.Response, err
 	return res, nil
 }
 
-// unsent reports whether a request was never sent. It may have been after any other error.
+// unsent reports whether a request was certainly not sent. After other errors, that is unknown.
 func unsent(err error) bool {
 	_, open := errors.AsType[*breaker.OpenError](err)
 	_, forbidden := errors.AsType[*closedNetworkError](err)
 	return open || forbidden || errors.Is(err, errNoSlot)
 }
 
-// broken returns the problem of a request without an answer. If the caller was cancelled, it is
-// not the workflow's problem.
+// broken returns the problem of a request without a response, or another error if the call was
+// cancelled, since that is not the workflow's problem.
 func broken(ctx context.Context, r *Request, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s %s: %w", r.Method, endpoint.Show(r.URI), context.Cause(ctx))
@@ -129,13 +129,13 @@ func reason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("timed out: %v", err)
 	case errors.Is(err, io.EOF):
-		return "the server closed the connection without an answer"
+		return "the server closed the connection without a response"
 	default:
 		return err.Error()
 	}
 }
 
-// redirected returns the request to send next, or nil if the answer is final.
+// redirected returns the request to send next, or nil if the response is final.
 func (c *Client) redirected(r *Request, res *http.Response) (*Request, error) {
 	location := res.Header.Get("Location")
 	if !r.Redirect || location == "" || !redirects(res.StatusCode) {
@@ -182,8 +182,8 @@ func becomesGet(method string, status int) bool {
 	return false
 }
 
-// sameOrigin reports whether credentials for one URI may be sent to the other: it is the same
-// server, or the same host with https instead of http.
+// sameOrigin reports whether credentials for one URI may be sent to the other: to the same server,
+// or to the same host with https instead of http.
 func sameOrigin(from, to *url.URL) bool {
 	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
 		return false
@@ -204,7 +204,7 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// StatusProblem returns the problem of an answer with an unsuccessful status.
+// StatusProblem returns the problem of a response with an unsuccessful status.
 func StatusProblem(status int, format string, args ...any) *event.Problem {
 	problem := call.Communication(format, args...)
 	problem.Status = status

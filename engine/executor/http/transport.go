@@ -102,18 +102,18 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		// The body is the connection itself, which no deadline closes.
 		_ = res.Body.Close()
 		cancel()
-		return nil, fmt.Errorf("status %s: an answer of another protocol than HTTP", statusLine(res.StatusCode))
+		return nil, fmt.Errorf("status %s: a response of another protocol than HTTP", statusLine(res.StatusCode))
 	}
 	res.Body = &boundedBody{ReadCloser: res.Body, explain: explain, cancel: cancel}
 	return res, nil
 }
 
-// timeoutError says that an answer was not complete in time.
+// timeoutError says that a response was not complete in time.
 type timeoutError struct{ limit time.Duration }
 
 // Error names the limit.
 func (e *timeoutError) Error() string {
-	return fmt.Sprintf("timed out: no complete answer within %v (limit timeout)", e.limit)
+	return fmt.Sprintf("timed out: no complete response within %v (limit timeout)", e.limit)
 }
 
 // once returns a request that net/http does not repeat by itself if the server hangs up. net/http
@@ -134,7 +134,7 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// boundedBody is the body of an answer that must be complete in time.
+// boundedBody is the body of a response that must be complete in time.
 type boundedBody struct {
 	io.ReadCloser
 	explain func(error) error

@@ -30,7 +30,7 @@ type session struct {
 	client *httpcall.Client
 }
 
-// call fetches the document for every call, so that the outcome does not depend on the order of
+// call fetches the document for every call, so the outcome does not depend on the order of
 // calls.
 func (s *session) call(ctx context.Context, task *dsl.OpenAPICall) (any, error) {
 	id, err := s.run.Eval("operationId", task.OperationID)

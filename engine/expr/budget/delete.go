@@ -9,13 +9,13 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// gone marks a value that an update deletes. sweep removes it when the update is complete.
-type gone struct{}
+// deleted marks a value that an update deletes. sweep removes it when the update is complete.
+type deleted struct{}
 
-// markGone is the fallback for the right side of an update that has no result. A slice becomes an
+// markDeleted is the fallback for the right side of an update that has no result. A slice becomes an
 // empty list, since nothing else could replace it.
-func markGone() gojq.CompilerOption {
-	return gojq.WithFunction("__gone", 1, 1, func(_ any, args []any) any {
+func markDeleted() gojq.CompilerOption {
+	return gojq.WithFunction("__deleted", 1, 1, func(_ any, args []any) any {
 		u, ok := args[0].(*update)
 		if !ok {
 			panic("budget: a removal without its update")
@@ -23,15 +23,15 @@ func markGone() gojq.CompilerOption {
 		if u.slice {
 			return []any{}
 		}
-		u.gone = true
-		return gone{}
+		u.deletes = true
+		return deleted{}
 	})
 }
 
 // sweep removes what an update marked as deleted. gojq would do so in place, in data that others
 // may be reading.
 func sweep(m *Meter, dot any, _ []any) (any, error) {
-	if !m.gone {
+	if !m.deletes {
 		return dot, nil
 	}
 	if err := m.walk(dot, 1); err != nil {
@@ -43,7 +43,7 @@ func sweep(m *Meter, dot any, _ []any) (any, error) {
 
 func swept(v any) (out any, differs bool) {
 	switch v := v.(type) {
-	case gone:
+	case deleted:
 		return nil, true
 	case []any:
 		return sweptList(v)
@@ -58,7 +58,7 @@ func sweptList(items []any) (any, bool) {
 	out := make([]any, 0, len(items))
 	differs := false
 	for _, item := range items {
-		if item == any(gone{}) {
+		if item == any(deleted{}) {
 			differs = true
 			continue
 		}
@@ -81,7 +81,7 @@ func sweptObject(fields map[string]any) (any, bool) {
 		if out == nil {
 			out = maps.Clone(fields)
 		}
-		if field == any(gone{}) {
+		if field == any(deleted{}) {
 			delete(out, key)
 			continue
 		}

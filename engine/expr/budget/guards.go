@@ -50,7 +50,7 @@ func Functions() []gojq.CompilerOption {
 		wasFound(),
 		function("__setpath", 1, guardSetpath),
 		function("__delpaths", 1, deletePaths),
-		markGone(),
+		markDeleted(),
 		function("__sweep", 0, sweep),
 	}
 	for op := gojq.OpAdd; op <= gojq.OpLe; op++ {

@@ -13,7 +13,7 @@ const (
 
 	stride    = 64 // steps between two inspections of gojq's machine
 	freeChain = 32 // enclosing scopes of a step that are free
-	perChain  = 64 // further scopes that cost one step
+	perChain  = 64 // scopes beyond those that cost one step
 )
 
 // errRecursion is shown to users unchanged.
@@ -56,8 +56,8 @@ var machineLayout = sync.OnceValue(func() layout {
 	return l
 })
 
-// look charges for the cost of the steps since the last inspection, in addition to their number.
-func (m *Meter) look() error {
+// inspect charges for the cost of the steps since the last inspection, in addition to their number.
+func (m *Meter) inspect() error {
 	l := machineLayout()
 	env := reflect.ValueOf(m.iter).Elem()
 	height := func(stack int) int { return env.Field(stack).Elem().Field(l.data).Len() }

@@ -1,6 +1,6 @@
-// Package budget bounds the work and the memory of an evaluation by gojq, with the same bounds on
-// every machine. It counts gojq's steps. Anything that gojq counts as one step, however large it
-// is, is replaced or preceded by a function that charges for it.
+// Package budget bounds the work and the memory of an evaluation by gojq, identically on every
+// machine. It counts gojq's steps. Functions that gojq counts as one step, even if they do a lot of
+// work, are replaced or preceded by a function that charges for the work.
 package budget
 
 import (
@@ -29,14 +29,14 @@ var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression
 // Meter counts the work of one evaluation. It is a context because gojq checks its context before
 // every step; no clock is involved.
 type Meter struct {
-	left    int
-	memory  int       // bytes left to allocate beyond what steps cover
-	results int       // bytes of JSON left for results
-	gone    bool      // an update marked a value as deleted
-	iter    gojq.Iter // gojq's machine, once it runs
-	due     int       // steps until its next inspection
-	looks   int       // inspections so far
-	failed  error     // why it was stopped, unless it ran out of steps
+	left        int
+	memory      int       // bytes left to allocate beyond what steps cover
+	results     int       // bytes of JSON left for results
+	deletes     bool      // an update marked a value as deleted
+	iter        gojq.Iter // gojq's machine, once it runs
+	due         int       // steps until its next inspection
+	inspections int       // so far
+	failed      error     // why it was stopped, unless it ran out of steps
 
 	patterns map[[2]string]*regex // those that it has used so far
 }
@@ -63,8 +63,7 @@ func (m *Meter) Result(v any) (any, error) {
 	return canonical.Form(v), nil
 }
 
-// Done is called once per step. While steps are left, it returns nil, which costs nothing
-// to create.
+// Done is called once per step. While steps are left, it returns nil, which costs nothing.
 func (m *Meter) Done() <-chan struct{} {
 	if !m.charge(1) {
 		return over()
@@ -73,11 +72,11 @@ func (m *Meter) Done() <-chan struct{} {
 		return nil
 	}
 	m.due = stride
-	if err := m.look(); err != nil {
+	if err := m.inspect(); err != nil {
 		m.stop(err)
 		return over()
 	}
-	if m.looks++; m.looks%yieldAfter == 0 {
+	if m.inspections++; m.inspections%yieldAfter == 0 {
 		runtime.Gosched()
 	}
 	return nil
@@ -121,8 +120,8 @@ func (m *Meter) Err() error {
 	return nil
 }
 
-// Deadline reports that the context has none.
+// Deadline implements context.Context: there is no deadline.
 func (m *Meter) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-// Value returns nil.
+// Value implements context.Context: there are no values.
 func (m *Meter) Value(any) any { return nil }

@@ -136,9 +136,9 @@ func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 
 // findAll is like FindAllStringSubmatchIndex, but charges for all text that is read: finding one
 // match may read all of it.
-func (r *regex) findAll(m *Meter, text string, most int) (found [][]int, err error) {
+func (r *regex) findAll(m *Meter, text string, limit int) (found [][]int, err error) {
 	price := r.perByte(false)
-	for at, last := 0, -1; len(found) < most && at <= len(text); {
+	for at, last := 0, -1; len(found) < limit && at <= len(text); {
 		from, re, groups := at, r.Regexp, 0
 		if at > 0 {
 			_, width := utf8.DecodeLastRuneInString(text[:at])
@@ -240,17 +240,17 @@ func (r *regexes) match(m *Meter, dot any, args []any) (any, error) {
 // matches returns the first match, or all.
 func (r *regex) matches(m *Meter, text string, all bool) (any, error) {
 	price := 8 * (2 + r.NumSubexp())
-	most := 1
+	limit := 1
 	if all {
-		most = m.left/price + 1
+		limit = m.left/price + 1
 	}
 	var found [][]int
 	var err error
 	switch {
 	case all && r.rescans && len(text) > 256:
-		found, err = r.findAll(m, text, most)
+		found, err = r.findAll(m, text, limit)
 	default:
-		found = r.FindAllStringSubmatchIndex(text, most)
+		found = r.FindAllStringSubmatchIndex(text, limit)
 	}
 	if err != nil {
 		return nil, err

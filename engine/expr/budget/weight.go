@@ -65,7 +65,7 @@ func (m *Meter) allocate(bytes int) error {
 // and fails: a value that contains itself many times may be small in memory and yet take forever
 // to walk through.
 func (m *Meter) weigh(v any) (int, error) {
-	w := weigher{most: max(m.left, 0)}
+	w := weigher{limit: max(m.left, 0)}
 	if err := w.add(v, 0); err != nil {
 		if errors.Is(err, errSteps) {
 			m.charge(m.left + 1)
@@ -75,7 +75,7 @@ func (m *Meter) weigh(v any) (int, error) {
 	return w.sum, nil
 }
 
-type weigher struct{ sum, most int }
+type weigher struct{ sum, limit int }
 
 func (w *weigher) add(v any, depth int) error {
 	w.sum++
@@ -94,7 +94,7 @@ func (w *weigher) add(v any, depth int) error {
 
 func (w *weigher) check(depth int) error {
 	switch {
-	case w.sum > w.most:
+	case w.sum > w.limit:
 		return errSteps
 	case depth > canonical.MaxDepth:
 		return canonical.ErrDepth

@@ -25,7 +25,7 @@ func Append(dst []byte, v any) []byte {
 // AppendText appends a string to dst, encoded as Encode does.
 func AppendText(dst []byte, s string) []byte { return appendString(dst, s) }
 
-// encoder keeps the keys of all large objects around the current one in one slice, so that
+// encoder keeps the keys of all large objects around the current one in one slice so that
 // sorting allocates once per document instead of once per object.
 type encoder struct {
 	out  []byte

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Form returns the canonical form of v, which is what Decode(Encode(v)) returns. It is v itself if
-// v is canonical: a number without a fraction is an int (*big.Int if it is large), NaN is null, -0
-// is 0, strings are UTF-8. Form never modifies v. It also accepts values that Decode would reject
-// as too deep or too large.
+// Form returns the canonical form of v, equal to Decode(Encode(v)), or v itself if it is canonical
+// already. In the canonical form a number without a fraction is an int (*big.Int if it is large),
+// NaN is null, -0 is 0, and strings are UTF-8. Form never modifies v. It also accepts values that
+// Decode would reject as too deep or too large.
 func Form(v any) any {
 	out, _ := form(v)
 	return out

@@ -9,20 +9,20 @@ const unlimited = math.MaxInt
 
 // Measure estimates the number of bytes that Encode returns, and the memory of v in bytes.
 func Measure(v any) (size, memory int) {
-	s := sizer{most: unlimited, space: unlimited, depth: unlimited}
+	s := sizer{limit: unlimited, space: unlimited, depth: unlimited}
 	s.add(v, 0)
 	return s.sum, s.memory
 }
 
-// Size estimates the number of bytes that Encode returns. Above most it stops counting. It
+// Size estimates the number of bytes that Encode returns. Above limit it stops counting. It
 // fails if v is too deep, or takes more memory than MaxMemory.
-func Size(v any, most int) (int, error) {
-	s := sizer{most: most, space: MaxMemory, depth: MaxDepth}
+func Size(v any, limit int) (int, error) {
+	s := sizer{limit: limit, space: MaxMemory, depth: MaxDepth}
 	s.add(v, 0)
 	switch {
 	case s.deep:
 		return 0, ErrDepth
-	case s.sum <= s.most && s.memory > s.space:
+	case s.sum <= s.limit && s.memory > s.space:
 		return 0, errLarge
 	default:
 		return s.sum, nil
@@ -32,9 +32,9 @@ func Size(v any, most int) (int, error) {
 // sizer stops at its limits: a value that contains itself many times may be small in
 // memory and yet take forever to walk through.
 type sizer struct {
-	sum, most, depth int
-	memory, space    int
-	deep             bool
+	sum, limit, depth int
+	memory, space     int
+	deep              bool
 }
 
 func (s *sizer) add(v any, depth int) {
@@ -60,7 +60,7 @@ func (s *sizer) add(v any, depth int) {
 
 func (s *sizer) done(depth int) bool {
 	s.deep = s.deep || depth > s.depth
-	return s.deep || s.sum > s.most || s.memory > s.space
+	return s.deep || s.sum > s.limit || s.memory > s.space
 }
 
 func (s *sizer) list(items []any, depth int) {

@@ -228,7 +228,7 @@ func (l *ledger) want(e schedule.Event, status schedule.Status, version int64, a
 	}
 }
 
-// A stored event is what was placed.
+// A stored event equals the one that was placed.
 func testPlace(t *testing.T, l *ledger) {
 	if _, err := l.Place(t.Context(), []schedule.Event{l.event(2000, time.Hour)}); !errors.Is(err, schedule.ErrPartitions) {
 		t.Errorf("an event is placed although there are no partitions: %v", err)

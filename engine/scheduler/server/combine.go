@@ -62,11 +62,11 @@ func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (sch
 
 // take returns the next batch. If there is none, the next call begins one.
 func (c *combiner) take() []*waiter {
-	const most = 128
+	const limit = 128
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, bytes := 0, 0
-	for n < min(most, len(c.waiting)) && bytes < MostBytes {
+	for n < min(limit, len(c.waiting)) && bytes < MostBytes {
 		bytes += len(c.waiting[n].request.Payload)
 		n++
 	}

@@ -29,8 +29,8 @@ func ReadTokens(path string) (*Tokens, error) {
 	return t, t.Reload()
 }
 
-// leastToken is the minimum length of a token.
-const leastToken = 16
+// minToken is the minimum length of a token.
+const minToken = 16
 
 // Reload reads the file again if it has changed. After an error the previous tokens stay valid.
 func (t *Tokens) Reload() error {
@@ -58,8 +58,8 @@ func (t *Tokens) Reload() error {
 		token := strings.TrimSpace(line)
 		switch {
 		case token == "" || token[0] == '#':
-		case len(token) < leastToken || strings.ContainsAny(token, " \t"):
-			return fmt.Errorf("%s:%d: want a token of %d or more characters without spaces", t.path, number, leastToken)
+		case len(token) < minToken || strings.ContainsAny(token, " \t"):
+			return fmt.Errorf("%s:%d: want a token of %d or more characters without spaces", t.path, number, minToken)
 		default:
 			hashes = append(hashes, sha256.Sum256([]byte(token)))
 		}
@@ -86,7 +86,7 @@ func (t *Tokens) Allow(token string) bool {
 }
 
 // TLS returns the configuration of a server with a certificate and its key, from files that are read
-// for each connection, so that they may be renewed. With a clientCA, clients need a certificate signed
+// for each connection so that they may be renewed. With a clientCA, clients need a certificate signed
 // by it.
 func TLS(cert, key, clientCA string) (*tls.Config, error) {
 	load := func() (*tls.Certificate, error) {

@@ -29,7 +29,7 @@ import (
 	"flunq.io/flunq/engine/scheduler/server"
 )
 
-// running is a server that answers on a port of this machine.
+// running is a server that responds on a port of this machine.
 type running struct {
 	*ledger
 

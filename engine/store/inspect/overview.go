@@ -53,7 +53,7 @@ func (v View) Overview(ctx context.Context, tenant, since string) (Overview, err
 	reply, err := overviewScript.Run(ctx, v.rdb, keys, since, overviewEntries, overviewBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {
-		return Overview{}, store.Failed("look at tenant "+tenant, err)
+		return Overview{}, store.Failed("read tenant "+tenant, err)
 	}
 	l := wire.List(reply)
 	seconds, _ := strconv.ParseInt(l.Text(0), 10, 64) // TIME returns integers
@@ -210,10 +210,10 @@ func (v View) published(e store.Entry) Published {
 type OtherStream struct{ Key, Tenant, Workflow string }
 
 // OtherStreams finds the streams of a tenant, or of all tenants ("*"), that use the other key scheme.
-// It scans the keys of Redis in at most looks steps of about a thousand keys. complete reports
+// It scans the keys of Redis in at most maxPages pages of about a thousand keys. complete reports
 // whether it has scanned all of them.
-func (v View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
-	keys, complete, err := v.store.FindStreams(ctx, store.OtherStreams(tenant), looks)
+func (v View) OtherStreams(ctx context.Context, tenant string, maxPages int) (found []OtherStream, complete bool, err error) {
+	keys, complete, err := v.store.FindStreams(ctx, store.OtherStreams(tenant), maxPages)
 	for _, key := range keys {
 		name, workflow, ok := store.OtherStream(key)
 		if ok && store.CheckTenant(name) == nil {
@@ -230,14 +230,14 @@ func (v View) DeadTenants(ctx context.Context) ([]string, error) {
 
 // Unregistered returns the timers that a stream of the other key scheme has scheduled for the future
 // and that are not set, so no service will fire them. It reads about most of the newest events.
-func (v View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
+func (v View) Unregistered(ctx context.Context, other OtherStream, limit int) ([]timers.Pending, error) {
 	now, err := v.store.NowOf(ctx, other.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	var found []timers.Pending
 	known := map[string]bool{} // timers that a newer event has reported
-	for r := (store.Range{Count: 1000}); most > 0; most -= r.Count {
+	for r := (store.Range{Count: 1000}); limit > 0; limit -= r.Count {
 		entries, err := v.store.Entries(ctx, other.Key, r)
 		if err != nil {
 			return nil, store.Failed("read "+other.Key, err)

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Stuck reports the executions of a tenant that seem to have no next step.
+// Stuck lists the executions of a tenant that seem to have no next step.
 type Stuck struct {
 	Examined int      // open executions that were examined, oldest first
 	Open     int64    // all open executions
@@ -29,7 +29,7 @@ const maxInFlight = 1000
 
 // StuckQuery selects the executions that Stuck examines.
 type StuckQuery struct {
-	Most  int           // open executions to examine
+	Limit int           // open executions to examine
 	Quiet time.Duration // time without a new history entry
 	Next  TimerOwners
 }
@@ -46,7 +46,7 @@ func (v View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, e
 	for _, tenant := range timers.New(v.store).Indexes(tenants) {
 		next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, maxInFlight-1).Result()
 		if err != nil {
-			return nil, store.Failed("look at the timers", err)
+			return nil, store.Failed("read the timers", err)
 		}
 		for _, entry := range next {
 			d := timers.DueOf(entry, time.Time{})
@@ -67,7 +67,7 @@ func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 	pipe := v.rdb.Pipeline()
 	open := v.store.TenantKeys(tenant).Open
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
-	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
+	oldest := pipe.ZRange(ctx, open, 0, int64(how.Limit)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Stuck{}, store.Failed("list open executions", err)
 	}
@@ -81,7 +81,7 @@ func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 	}
 	busy, err := v.inFlight(ctx, tenant, streams[0].Groups, errBacklog)
 	if errors.Is(err, errBacklog) {
-		out.Unsure = err.Error() + ", too many to look through"
+		out.Unsure = err.Error() + ", too many to read"
 		return out, nil
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (v View) unchangedSince(ctx context.Context, tenant string, ids []string, s
 		known[i] = pipe.HMGet(ctx, v.keys.Execution(tenant, id), "status", "created")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, store.Failed("look at open executions", err)
+		return nil, store.Failed("read open executions", err)
 	}
 	for i, id := range ids {
 		fields := wire.List(known[i].Val())
@@ -167,7 +167,7 @@ func (v View) unchangedSince(ctx context.Context, tenant string, ids []string, s
 		last := wire.Time(fields.Text(1))
 		entries, err := v.rdb.XRevRangeN(ctx, v.keys.History(tenant, id), "+", "-", 1).Result()
 		if err != nil {
-			return nil, store.Failed("look at the history of "+id, err)
+			return nil, store.Failed("read the history of "+id, err)
 		}
 		if len(entries) > 0 {
 			text, _ := entries[0].Values["time"].(string)
@@ -194,15 +194,16 @@ func (v View) Postponed(ctx context.Context, tenant string) (map[string]bool, er
 		return nil
 	})
 	if err != nil {
-		return nil, store.Failed("look at the timers", err)
+		return nil, store.Failed("read the timers", err)
 	}
 	return out, nil
 }
 
-// InFlight returns the executions that have an unread, pending or postponed event, which a service
-// has yet to handle; of postponed ones only those among the next timers, see Postponed. Something that an execution needs is lost only if it is missing both before and
-// after a call of InFlight that does not return the execution. The error wraps ErrUnsure if there
-// are too many events to read, or if a service has never read the stream.
+// InFlight returns the executions that have an unread, pending or postponed event. It finds
+// postponed events only among the next timers, see Postponed. Something that an execution needs is
+// lost only if it is missing both before and after a call of InFlight that does not return the
+// execution. The error wraps ErrUnsure if there are too many events to read, or if a service has
+// never read the stream.
 func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
 	streams, err := v.Streams(ctx, []string{tenant})
 	if err != nil {
@@ -222,7 +223,7 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	}
 	next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, maxInFlight-1).Result()
 	if err != nil {
-		return nil, store.Failed("look at the timers", err)
+		return nil, store.Failed("read the timers", err)
 	}
 	for _, entry := range next {
 		if d := timers.DueOf(entry, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
@@ -232,10 +233,10 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	return out, nil
 }
 
-// Requests says where the requests of an execution's tasks are. All maps are by task.
+// Requests says which requests of an execution's tasks were read. The maps are keyed by task.
 type Requests struct {
 	Taken     map[string]PendingEntry // a consumer has read them
-	Unread    map[string]bool         // of the first unread events
+	Unread    map[string]bool         // those among the first unread events
 	Delivered time.Time               // later events are unread; zero if nothing was read
 	Lag       int64                   // unread events of all executions
 }
@@ -278,8 +279,8 @@ func (v View) Requests(ctx context.Context, tenant, group, execution string) (Re
 
 // Unlisted returns the executions of tenants that are missing from all indexes, such as those of old
 // deployments: they still handle events, but no list shows them. It scans the keys of Redis in at
-// most looks steps of about a thousand keys. complete reports whether it has scanned all.
-func (v View) Unlisted(ctx context.Context, tenants []string, looks int) (found map[string][]string, complete bool, err error) {
+// most maxPages pages of about a thousand keys. complete reports whether it has scanned all.
+func (v View) Unlisted(ctx context.Context, tenants []string, maxPages int) (found map[string][]string, complete bool, err error) {
 	if len(tenants) == 0 {
 		return nil, true, nil
 	}
@@ -295,7 +296,7 @@ func (v View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 		pattern = v.keys.Execution(tenants[0], "*")
 	}
 	found = map[string][]string{}
-	complete, err = v.store.EachKey(ctx, pattern, "hash", looks, func(names []string) error {
+	complete, err = v.store.EachKey(ctx, pattern, "hash", maxPages, func(names []string) error {
 		return v.unlisted(ctx, v.executionsOf(names, wanted), found)
 	})
 	if err != nil {
@@ -318,7 +319,7 @@ func (v View) executionsOf(names []string, wanted map[string]bool) (out []execut
 	return out
 }
 
-// unlisted adds those of the executions that are missing from the index of their status.
+// unlisted adds the executions that are missing from the index of their status.
 func (v View) unlisted(ctx context.Context, all []executionKey, found map[string][]string) error {
 	if len(all) == 0 {
 		return nil

@@ -43,7 +43,7 @@ type Process struct {
 	Services  []Service `json:"services"`
 	Tenants   []string  `json:"tenants,omitempty"`
 	All       bool      `json:"all_tenants,omitempty"` // it discovers tenants
-	Embedded  bool      `json:"embedded,omitempty"`    // Redis runs inside the process, so the process is alive while Redis answers
+	Embedded  bool      `json:"embedded,omitempty"`    // Redis runs inside the process, so the process is alive while Redis responds
 	Transient bool      `json:"transient,omitempty"`   // its entry is removed when it stops
 	Circuits  []Circuit `json:"circuits,omitempty"`    // its executor's circuit breakers that are not closed
 	LeaseMS   int64     `json:"lease_ms,omitempty"`    // lease in milliseconds; 0 for older versions

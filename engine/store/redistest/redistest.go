@@ -76,7 +76,7 @@ func serve(t testing.TB, binary string, environment []string, settings ...string
 			return server
 		}
 	}
-	t.Fatalf("redis-server did not answer on %d ports", portAttempts)
+	t.Fatalf("redis-server did not respond on %d ports", portAttempts)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func external(t testing.TB, url string) *redis.Options {
 	return opts
 }
 
-// launch starts a redis-server on a free port. It returns nil if the server does not answer because
+// launch starts a redis-server on a free port. It returns nil if the server does not respond because
 // another program has taken the port first.
 func launch(t testing.TB, binary string, environment, settings []string) *Server {
 	t.Helper()

@@ -1,7 +1,7 @@
 -- Claims entries that have been idle for a lease, and counts for each how many consumers crashed
 -- while holding it.
 -- A consumer that released an entry has not crashed. After a number of crashes the entry is a
--- poison candidate, and a further crash counts only if the entry was handled in isolation: a
+-- poison candidate, and another crash counts only if the entry was handled in isolation: a
 -- consumer that crashed while handling other entries, too, says nothing about this one.
 --
 -- KEYS[1]  stream of the tenant
@@ -14,7 +14,7 @@
 -- ARGV[5]  first entry id to examine
 -- ARGV[6]  maximum number of entries to examine
 -- ARGV[7]  number of crashes that makes a poison candidate
--- ARGV[8]  bytes of values after which no further entry is claimed
+-- ARGV[8]  bytes of values after which no other entry is claimed
 -- ARGV[9]  bytes above which a value is left out
 --
 -- Returns for each entry: id, crashes, fields, and the length of the value that was left out or 0.

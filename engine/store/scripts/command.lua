@@ -1,4 +1,4 @@
--- Appends an operator's command to a stream and lists it, so that a worker finds it before reading
+-- Appends an operator's command to a stream and lists it so that a worker finds it before reading
 -- the entries ahead of it.
 --
 -- KEYS[1]   stream of the tenant

@@ -199,7 +199,7 @@ local function clean(t, snapshot, notes)
   end
 end
 
--- A stream reserves memory for further entries, more than a small history needs. A copy does not.
+-- A stream reserves memory for future entries, more than a small history needs. A copy does not.
 -- Not every Redis has COPY.
 local function compact(history, copy)
   if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end

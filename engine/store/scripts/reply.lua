@@ -1,4 +1,4 @@
--- Answers messages of one consumer with an event each, in order, and acknowledges them. It skips
+-- Replies to messages of one consumer with an event each, in order, and acknowledges them. It skips
 -- messages that the consumer no longer owns, and stops at the first event that cannot be written.
 --
 -- KEYS[1]   stream of the tenant
@@ -9,9 +9,9 @@
 -- ARGV[5]   highest entry id of the messages
 -- ARGV[6]   maximum number of pending entries to examine
 -- ARGV[7]   '1' if groups skip events that their services ignore
--- ARGV[8…]  for each answer the entry id of its message, and the event as in event.lua
+-- ARGV[8…]  for each reply the entry id of its message, and the event as in event.lua
 --
--- Returns the first error or '', and for each answer the entry id of its event, or 0 if it was not
+-- Returns the first error or '', and for each reply the entry id of its event, or 0 if it was not
 -- written.
 
 local stream = KEYS[1]

@@ -33,7 +33,7 @@ func Reading(names ...string) *redis.Script {
 func Writes(hash string) bool { return !reading[hash] }
 
 // New concatenates files into one script: first the files with functions that the last one calls.
-// Packages call New while they are initialised, so that All returns every script.
+// Packages call New while they are initialised so that All returns every script.
 func New(names ...string) *redis.Script { return From(files, names...) }
 
 // From is like New with the files of another package.

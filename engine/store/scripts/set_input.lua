@@ -1,6 +1,6 @@
 -- Sets the timer of an input for an execution, or of its start. It replaces an earlier timer with the
--- same key. The request is also appended to the stream, which determines its place among the requests
--- of workflows; the timer service sees it as already applied.
+-- same key. The request is also appended to the stream, which orders it among the requests of
+-- workflows; the timer service sees that it has been applied.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   timers

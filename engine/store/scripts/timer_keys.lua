@@ -2,7 +2,7 @@
 -- timer's identity, its value "<order> <member>", where order is the position of the event that
 -- set the timer, in 40 digits.
 --
--- When the timer is gone, only its order stays, for an hour, so that an older event that is
+-- When the timer is gone, only its order stays, for an hour, so an older event that is
 -- delivered late does not set its timer after all. The sorted set forgotten holds the identities
 -- of such timers, scored by the second at which they were removed. It also holds timers that were
 -- cancelled before they were set, unless the hash of their execution has a tombstone.

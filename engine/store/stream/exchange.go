@@ -88,7 +88,7 @@ func (s Streams) Take(ctx context.Context, tenant string, records []Taken) ([]bo
 	for len(records) > 0 {
 		var args []any
 		n, size := 0, 0
-		for ; n < len(records) && n < maxAnswers && (n == 0 || size < maxData); n++ {
+		for ; n < len(records) && n < maxReplies && (n == 0 || size < maxData); n++ {
 			r := &records[n]
 			target := "stream"
 			if r.Dead {

@@ -20,11 +20,11 @@ type claim struct {
 	count         int
 }
 
-// poisonCrashes is the crash count of a poison candidate: further crashes count only if the
+// poisonCrashes is the crash count of a poison candidate. From then on, a crash counts only if the
 // entry was handled in isolation.
 const poisonCrashes = 2
 
-// ReleasedIdle is the idle time that Release sets, so that any consumer may claim the entry.
+// ReleasedIdle is the idle time that Release sets so that any consumer may claim the entry.
 const ReleasedIdle = 24 * time.Hour
 
 // claim claims entries that have been idle for a lease.
@@ -94,7 +94,7 @@ func byOwner(msgs []store.Message) (parts [][]store.Message) {
 }
 
 // setIdle sets the idle time of messages. It reports lost ones after each tenant instead of waiting for
-// the replies about all tenants. A master that does not answer is asked once, not once for each tenant.
+// the replies about all tenants. A master that does not respond is asked once, not once for each tenant.
 func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.Message, report func(lost []store.Message)) error {
 	var errs []error
 	silent := map[string]bool{} // masters, by address
@@ -127,11 +127,11 @@ func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.M
 func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []store.Message, wake time.Time, err error) {
 	var errs []error
 	for tenants := range slices.Chunk(r.Tenants, tenantsAtOnce) {
-		looks, err := s.pending(ctx, tenants, r.Group)
+		pages, err := s.pending(ctx, tenants, r.Group)
 		if err != nil {
 			return out, wake, errors.Join(append(errs, err)...)
 		}
-		for i, w := range looks {
+		for i, w := range pages {
 			first, oldest, err := s.firstAbandoned(ctx, w, lease)
 			if first != "" {
 				var msgs []store.Message

@@ -124,7 +124,7 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	return q.out, now, nil
 }
 
-// readEach reads one tenant after the other, so that a broken stream does not block the others. It
+// readEach reads one tenant after the other so that a broken stream does not block the others. It
 // returns an error only if it has read nothing.
 func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {

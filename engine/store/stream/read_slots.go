@@ -210,7 +210,7 @@ func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bo
 	return more
 }
 
-// slotsRead is what a read of several tenants has found.
+// slotsRead is the result of reading several tenants.
 type slotsRead struct {
 	messages []store.Message
 	events   int             // of all types

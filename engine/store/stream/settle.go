@@ -29,61 +29,61 @@ func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration
 	return n == 1, store.Failed("postpone a message", err)
 }
 
-// Answer is a message and the event that answers it.
-type Answer struct {
+// Reply is a message and the event that replies to it.
+type Reply struct {
 	Message *store.Message
 	Event   *event.Event
 }
 
 // The limits of one call of replyScript, which blocks Redis while it runs.
 const (
-	maxAnswers = 100
+	maxReplies = 100
 	maxData    = 1 << 20
 )
 
-// Replies answers messages of one tenant that were delivered to one consumer, and reports which were
+// Replies replies to messages of one tenant that were delivered to one consumer, and reports which were
 // answered. Messages that the consumer no longer owns are not. After an error the caller may repeat
 // the call: no message is answered twice.
-func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) {
-	given := make([]bool, len(answers))
-	for from := 0; from < len(answers); {
+func (s Streams) Replies(ctx context.Context, replies []Reply) ([]bool, error) {
+	sent := make([]bool, len(replies))
+	for from := 0; from < len(replies); {
 		n, data := 0, 0
-		for _, a := range answers[from:] {
-			if n == maxAnswers || n > 0 && data+len(a.Event.Data) > maxData {
+		for _, a := range replies[from:] {
+			if n == maxReplies || n > 0 && data+len(a.Event.Data) > maxData {
 				break
 			}
 			n, data = n+1, data+len(a.Event.Data)
 		}
-		if err := s.replies(ctx, answers[from:from+n], given[from:]); err != nil {
-			return given, store.Failed("reply", err)
+		if err := s.replies(ctx, replies[from:from+n], sent[from:]); err != nil {
+			return sent, store.Failed("reply", err)
 		}
 		from += n
 	}
-	return given, nil
+	return sent, nil
 }
 
-// replies answers with one script call and records which answers were given.
-func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) error {
-	m := answers[0].Message
+// replies sends replies with one script call and records which replies were sent.
+func (s Streams) replies(ctx context.Context, replies []Reply, sent []bool) error {
+	m := replies[0].Message
 	var answered store.IDRange
-	for _, a := range answers {
+	for _, a := range replies {
 		answered.Add(a.Message.ID)
 	}
 	const own, each = 7, 10 // arguments
-	args := make([]any, 0, own+each*len(answers))
-	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(answers)), !s.rdb.Embedded)
-	for _, a := range answers {
+	args := make([]any, 0, own+each*len(replies))
+	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(replies)), !s.rdb.Embedded)
+	for _, a := range replies {
 		args = s.store.AppendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
 	}
 	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
 	if err != nil {
 		return err
 	}
-	if len(out) != 1+len(answers) {
+	if len(out) != 1+len(replies) {
 		return wire.ErrReply
 	}
 	for i, was := range out[1:] {
-		_, given[i] = was.(string)
+		_, sent[i] = was.(string)
 	}
 	if wrong, _ := out[0].(string); wrong != "" {
 		return errors.New(wrong)

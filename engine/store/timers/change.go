@@ -110,7 +110,7 @@ func movedMember(text string, to time.Time) string {
 	return body + name + string(event.Encode(to)) + "}"
 }
 
-// Restoration is what an execution waits for and Redis has lost.
+// Restoration lists what an execution waits for but Redis has lost.
 type Restoration struct {
 	Timers   []event.Timer // with their original times, or those that an operator has moved them to
 	Listen   []string      // types of events

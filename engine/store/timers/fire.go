@@ -29,8 +29,8 @@ type Due struct {
 	by          string            // the operator who fires it; "" if it fires by itself
 }
 
-// Look is the result of reading the due timers.
-type Look struct {
+// Poll is the result of reading the due timers.
+type Poll struct {
 	Due  []Due     // those due longest first
 	Next time.Time // when the next timer is due; zero if there is none
 	Now  time.Time // by Redis' clock
@@ -45,36 +45,36 @@ type Look struct {
 // Due returns up to limit timers that are due by Redis' clock, those that have been due longest first,
 // and when the next one is due; zero if there is none.
 func (ts Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
-	look, err := ts.Look(ctx, tenant, limit)
-	return look.Due, look.Next, look.Now, err
+	poll, err := ts.Poll(ctx, tenant, limit)
+	return poll.Due, poll.Next, poll.Now, err
 }
 
-// Look finds up to limit timers that are due by Redis' clock, those that have been due longest first.
-func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
+// Poll finds up to limit timers that are due by Redis' clock, those that have been due longest first.
+func (ts Timers) Poll(ctx context.Context, tenant string, limit int) (Poll, error) {
 	if err := store.CheckTenant(tenant); err != nil {
-		return Look{}, err
+		return Poll{}, err
 	}
 	pipe := ts.rdb.Pipeline()
-	l := ts.look(ctx, pipe, tenant, limit, Look{})
+	l := ts.poll(ctx, pipe, tenant, limit, Poll{})
 	if _, err := pipe.Exec(ctx); err != nil {
-		return Look{}, store.Failed("look for due timers", err)
+		return Poll{}, store.Failed("read the due timers", err)
 	}
 	return l.read(), nil
 }
 
-// LookAtAll is Look for the tenants of a cluster, in one round trip to each node. A look that failed
+// PollAll is Poll for the tenants of a cluster, in one round trip to each node. A failed poll
 // is zero. now is the time that Store.Now would return, zero if it is unknown.
-func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (all []Look, now time.Time) {
+func (ts Timers) PollAll(ctx context.Context, tenants []string, limit int) (all []Poll, now time.Time) {
 	pipe := ts.rdb.Pipeline()
-	looks, clock := make([]pendingLook, len(tenants)), ts.rdb.TimeOf(ctx, pipe, ts.store.ClockKey())
+	polls, clock := make([]pendingPoll, len(tenants)), ts.rdb.TimeOf(ctx, pipe, ts.store.ClockKey())
 	for i, tenant := range tenants {
-		looks[i] = ts.look(ctx, pipe, tenant, limit, Look{})
+		polls[i] = ts.poll(ctx, pipe, tenant, limit, Poll{})
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	all = make([]Look, len(tenants))
-	for i := range looks {
-		if looks[i].entries.Err() == nil && looks[i].clock.Err() == nil {
-			all[i] = looks[i].read()
+	all = make([]Poll, len(tenants))
+	for i := range polls {
+		if polls[i].entries.Err() == nil && polls[i].clock.Err() == nil {
+			all[i] = polls[i].read()
 		}
 	}
 	if clock.Err() == nil {
@@ -83,19 +83,19 @@ func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (al
 	return all, now
 }
 
-// pendingLook is a look whose commands have been queued or sent.
-type pendingLook struct {
+// pendingPoll is a poll whose commands have been queued or sent.
+type pendingPoll struct {
 	first   int              // requested number of those that have been due longest
 	latest  *redis.ZSliceCmd // those that became due most recently, the last one first; nil: not requested
 	entries *redis.ZSliceCmd
 	clock   *redis.TimeCmd
 }
 
-// look queues the commands that read due timers: those that have been due longest and, if the last look,
+// poll queues the commands that read due timers: those that have been due longest and, if the last poll,
 // seen, found more than it asked for, half of them those that have become due most recently. Otherwise
 // these would wait for all others when many are due at the same time.
-func (ts Timers) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, seen Look) pendingLook {
-	timers, l := ts.store.TenantKeys(tenant).Timers, pendingLook{first: limit}
+func (ts Timers) poll(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, seen Poll) pendingPoll {
+	timers, l := ts.store.TenantKeys(tenant).Timers, pendingPoll{first: limit}
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
 		l.first = limit - limit/2
 		l.latest = pipe.ZRevRangeByScoreWithScores(ctx, timers, &redis.ZRangeBy{Min: "-inf", Max: FormatScore(seen.Now), Count: int64(limit / 2)})
@@ -106,8 +106,8 @@ func (ts Timers) look(ctx context.Context, pipe redis.Pipeliner, tenant string, 
 }
 
 // read reads the replies.
-func (l pendingLook) read() Look {
-	out := Look{Now: l.clock.Val().UTC()}
+func (l pendingPoll) read() Poll {
+	out := Poll{Now: l.clock.Val().UTC()}
 	soon := score(out.Now.Add(time.Second))
 	entries := l.entries.Val()
 	out.Due = make([]Due, 0, min(len(entries), l.first))
@@ -147,7 +147,7 @@ func earliest(known, at time.Time) time.Time {
 }
 
 // addLatest adds the timers that became due most recently, unless they precede the first one left out.
-func (l pendingLook) addLatest(out *Look, left redis.Z) {
+func (l pendingPoll) addLatest(out *Poll, left redis.Z) {
 	if l.latest == nil {
 		return
 	}
@@ -244,10 +244,10 @@ func allDue(due []Due) int64 {
 	return last
 }
 
-// FireAndLook is Fire of the timers of a look, which must have some, followed by Look in one round trip.
-// If more than limit timers were due at that look, half of the returned timers are those that became
-// due most recently, so that a backlog does not delay new ones.
-func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
+// FireAndPoll is Fire of the timers of a poll, which must have some, followed by Poll in one round trip.
+// If more than limit timers were due at that poll, half of the returned timers are those that became
+// due most recently so that a backlog does not delay new ones.
+func (ts Timers) FireAndPoll(ctx context.Context, tenant string, seen Poll, limit int) (fired int, next Poll, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
@@ -255,7 +255,7 @@ func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limi
 	for known := false; ; known = true {
 		pipe := ts.rdb.Pipeline()
 		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
-		l := ts.look(ctx, pipe, tenant, limit, seen)
+		l := ts.poll(ctx, pipe, tenant, limit, seen)
 		_, err := pipe.Exec(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, ts.rdb).Err()

@@ -163,7 +163,7 @@ const nextTimers = 10_000
 func (ts Timers) Postponed(ctx context.Context, tenant, execution string, now time.Time) ([]Pending, error) {
 	next, err := ts.rdb.ZRangeWithScores(ctx, ts.keys.Timers(tenant), 0, nextTimers-1).Result()
 	if err != nil {
-		return nil, store.Failed("look at the timers", err)
+		return nil, store.Failed("read the timers", err)
 	}
 	var page Page
 	page.take(Query{Filter: Filter{Tenant: tenant, Execution: execution, Kind: event.DeliveryTimer}, Limit: nextTimers}, next, now)

@@ -11,7 +11,7 @@ import (
 )
 
 // breaker is a circuit breaker for one node of a cluster, as a hook of its client. A command that times
-// out opens it: further commands fail at once until the node answers again. A node that hangs thus
+// out opens it, and commands fail at once until the node responds again. A node that hangs thus
 // delays only the first commands; most steps of the services are about tenants on several nodes.
 type breaker struct {
 	node node
@@ -59,13 +59,13 @@ func (b *breaker) record(ctx context.Context, err error) {
 	if ctx.Err() != nil || !timedOut(err) {
 		return
 	}
-	err = fmt.Errorf("%s does not answer: %w", b.node.address, err)
+	err = fmt.Errorf("%s does not respond: %w", b.node.address, err)
 	if b.open.CompareAndSwap(nil, &err) {
 		go b.probe(context.WithoutCancel(ctx))
 	}
 }
 
-// probe connects to the node until it answers or refuses the connection, and closes the breaker. It does
+// probe connects to the node until it responds or refuses the connection, and closes the breaker. It does
 // not use the client, whose pool may still hold connections that have timed out.
 func (b *breaker) probe(ctx context.Context) {
 	for {

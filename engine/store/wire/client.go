@@ -39,7 +39,7 @@ func WithTimeout(rdb Redis, limit time.Duration) Redis {
 	return rdb
 }
 
-// Endpoint is what the client of one Redis connects to.
+// Endpoint is the network address of one Redis server.
 type Endpoint struct {
 	Network, Address string // as for net.Dial
 	TLS              *tls.Config

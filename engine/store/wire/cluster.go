@@ -82,7 +82,7 @@ func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mas
 	return nil
 }
 
-// AnyMaster calls do with one master after the other until a call succeeds, so that a master that is
+// AnyMaster calls do with one master after the other until a call succeeds so that a master that is
 // down does not matter. If none succeeds, it returns the last error.
 func AnyMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, master Redis) error) error {
 	last := errors.New("no masters")

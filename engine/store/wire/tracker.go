@@ -15,10 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Tracker reports when keys of a cluster are written, so that readers need not poll them: a blocking read
-// covers the keys of only one slot. It uses the tracking of Redis 6 (CLIENT TRACKING), over one
-// connection to each master: a key that was read over it is reported once, when it is next written.
-// A busy key costs nothing, because it is not watched again until a reader has found it empty.
+// Tracker reports when keys of a cluster are written. Without it, readers would have to poll, because
+// a blocking read covers the keys of only one slot. It uses CLIENT TRACKING of Redis 6, over one
+// connection to each master: a key that was read over the connection is reported once, at its next
+// write. A busy key costs nothing, because it is not watched again until a reader finds it empty.
 type Tracker struct {
 	nodeOf func(ctx context.Context, key string) (node, error)
 
@@ -56,8 +56,8 @@ type watching struct {
 }
 
 const (
-	connTimeout = 2 * time.Second // to connect, or to answer
-	connRetry   = 5 * time.Second // before a node that could not be tracked is tried again
+	connTimeout = 2 * time.Second // to connect, or to reply
+	connRetry   = 5 * time.Second // before another attempt to connect to a node
 )
 
 func newTracker(nodeOf func(ctx context.Context, key string) (node, error)) *Tracker {
@@ -99,8 +99,8 @@ func TrackerOf(rdb Redis) *Tracker {
 	return nil
 }
 
-// Stamps returns a number for each key that stays the same while the key is watched and not written;
-// 0 if the key is not watched. A key whose slot moves to another node is deleted from its old node,
+// Stamps returns a number for each key, 0 if the key is not watched. It stays the same while the key
+// is watched and not written. A key whose slot moves to another node is deleted from its old node,
 // which is reported like a write.
 func (t *Tracker) Stamps(keys []string) []uint64 {
 	out := make([]uint64, len(keys))
@@ -120,8 +120,8 @@ func (t *Tracker) Wake() {
 	t.changed = make(chan struct{})
 }
 
-// Shared returns a value that all users of the tracker share under a name: the result of first in the
-// first call with that name.
+// Shared returns the value that all users of the tracker share under a name. The first call with that
+// name creates it with first.
 func (t *Tracker) Shared(name string, first func() any) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +159,7 @@ func (t *Tracker) Watch(ctx context.Context, keys []string) {
 	all.Wait()
 }
 
-// connection returns the connection to a node, or nil if there is none at the moment.
+// connection returns the connection to a node, or nil if it cannot connect now.
 func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	t.mu.Lock()
 	c, refused := t.conns[n.address], t.closed || time.Since(t.failed[n.address]) < connRetry
@@ -183,8 +183,8 @@ func (t *Tracker) connection(ctx context.Context, n node) *trackingConn {
 	return c
 }
 
-// connect makes a connection that uses RESP 3, with which Redis pushes reports, and sends commands whose
-// replies it reads.
+// connect opens a connection with RESP 3, since Redis pushes reports only in that protocol. It sends
+// the commands and checks their replies.
 func connect(ctx context.Context, n node, commands ...[]string) (*trackingConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connTimeout)
 	defer cancel()
@@ -249,7 +249,7 @@ func (t *Tracker) listen(address string, c *trackingConn) {
 	c.waiting, c.ended = nil, true
 }
 
-// watch records that a key is now watched, unless it already was.
+// watch records that a key is now watched, unless it was already.
 func (t *Tracker) watch(c *trackingConn, key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -288,7 +288,7 @@ func (t *Tracker) close() {
 	}
 }
 
-// watch reads the lengths of streams, so that Redis reports when they change, and waits for the
+// watch reads the lengths of streams so that Redis reports when they change, and waits for the
 // replies.
 func (c *trackingConn) watch(keys []string) {
 	cmds, all := make([][]string, len(keys)), make([]watching, len(keys))
@@ -335,7 +335,7 @@ func (c *trackingConn) send(cmds ...[]string) error {
 // value is a reply or a report.
 type value struct {
 	push  bool     // Redis pushed it
-	texts []string // of it and of what it holds
+	texts []string // its strings, including nested ones
 }
 
 // readValue reads a value of RESP 3. It returns an error reply as an ErrorReply.

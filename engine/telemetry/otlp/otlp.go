@@ -1,5 +1,5 @@
-// Package otlp exports what a process does to an OpenTelemetry collector: a trace of each execution
-// that ends, metrics, and logs. It sends nothing unless the standard variables OTEL_… ask for it.
+// Package otlp exports telemetry to an OpenTelemetry collector: a trace of each execution that ends,
+// metrics, and logs. It sends nothing unless the standard variables OTEL_… ask for it.
 package otlp
 
 import (
@@ -35,7 +35,7 @@ const name = "flunq.io/flunq"
 
 // Options configures an Exporter.
 type Options struct {
-	Env     func(name string) string // returns the variables that say what to send; the SDK reads the others itself
+	Env     func(name string) string // returns the variables that enable signals; the SDK reads the others itself
 	Version string                   // of flunq
 	Process string                   // the name of the process
 	Log     *slog.Logger             // for reporting failures to send
@@ -46,13 +46,13 @@ type Exporter struct {
 	opts     Options
 	resource *resource.Resource
 
-	traces  *sdktrace.TracerProvider // nil: no traces are sent; likewise the next two
+	traces  *sdktrace.TracerProvider // this field and the next two: nil if nothing is sent
 	metrics sdkmetric.Exporter
 	logs    *sdklog.LoggerProvider
 
-	ended   chan execution // that ended and whose traces have not been sent
+	ended   chan execution // ended executions whose traces have not been sent
 	dropped prometheus.Counter
-	stop    func(context.Context) // sends the remaining ones; nil if nothing reads them
+	stop    func(context.Context) // sends the remaining traces; nil if nothing reads ended
 
 	closers []func(context.Context) error
 
@@ -61,10 +61,10 @@ type Exporter struct {
 }
 
 // Open returns an Exporter, or nil if the environment asks for none. It does not wait for the
-// collector. An error is a mistake of the user.
+// collector. An error means that the configuration is invalid.
 func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	e := &Exporter{opts: opts}
-	// The SDK reports variables that it cannot read, and goes on without them.
+	// The SDK reports variables that it cannot parse, and ignores them.
 	otel.SetLogger(logr.FromSlogHandler(opts.Log.Handler()))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Log.WarnContext(ctx, "OpenTelemetry variable ignored", "err", err) }))
 	errs := []error{e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)}
@@ -80,7 +80,7 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	return e, nil
 }
 
-// failed logs that something could not be sent, twice a minute instead of for each batch.
+// failed logs that something could not be sent, at most twice a minute.
 func (e *Exporter) failed(err error) {
 	const pause = 30 * time.Second
 	now := time.Now() //nolint:forbidigo // of the process, not of the engine
@@ -98,7 +98,7 @@ const (
 	overGRPC = "grpc"
 )
 
-// protocol returns how a signal, spelled as in the names of the variables, is sent; "" if it is not. A
+// protocol returns the protocol for a signal, named as in the variables; "" if it is not sent. A
 // signal is sent if an exporter or an endpoint is configured.
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func (o Options) protocol(signal string) (string, error) {
@@ -182,7 +182,7 @@ func (e *Exporter) openTraces(ctx context.Context) error {
 	})
 	// Only the goroutine that reads histories waits for a full queue.
 	e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(counting{exporter, e.dropped}, sdktrace.WithBlocking()))
-	e.ended = make(chan execution, mostEnded)
+	e.ended = make(chan execution, maxQueued)
 	e.closers = append(e.closers, e.traces.Shutdown)
 	return nil
 }
@@ -267,8 +267,8 @@ func (e *Exporter) Metrics(ctx context.Context, registry *prometheus.Registry) e
 // grace is how long Close waits for the collector.
 const grace = 2 * time.Second
 
-// Close sends what is left, for a few seconds at most, and ends the exporter. Anything logged,
-// observed or measured later is not sent.
+// Close sends what is left, within a few seconds, and closes the exporter. Anything logged, observed
+// or measured later is not sent.
 func (e *Exporter) Close(ctx context.Context) {
 	if e == nil {
 		return

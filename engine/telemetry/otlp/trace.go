@@ -15,13 +15,13 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// mostEnded is the maximum number of executions waiting for their traces to be sent.
-const mostEnded = 10_000
+// maxQueued is the maximum number of executions waiting for their traces to be sent.
+const maxQueued = 10_000
 
 // execution names an execution.
 type execution struct{ tenant, id string }
 
-// The ids of traces and spans are derived from the names of the execution and of the task run, so that
+// The ids of traces and spans are derived from the names of the execution and of the task run so that
 // a call can carry them although the spans are sent later, by another process.
 
 func (x execution) trace() (id trace.TraceID) {

@@ -2,12 +2,12 @@ package canvas
 
 import "strings"
 
-// Ink is the look of a character: a colour and attributes.
-type Ink uint16
+// Style is the look of a character: a colour and attributes.
+type Style uint16
 
 // The colours, by their meaning.
 const (
-	Normal Ink = iota
+	Normal Style = iota
 	Faint
 	Accent
 	Good
@@ -21,23 +21,23 @@ const (
 
 // The attributes.
 const (
-	Strong   Ink = 1 << (8 + iota)
-	Selected     // the row at the cursor
+	Strong   Style = 1 << (8 + iota)
+	Selected       // the row at the cursor
 )
 
-// Theme gives the inks of a terminal.
+// Theme gives the styles of a terminal.
 type Theme [colours]string
 
-// code returns the escape sequence of an ink.
-func (t Theme) code(i Ink) string {
+// code returns the escape sequence of a style.
+func (t Theme) code(s Style) string {
 	var parts []string
-	if c := t[i&0xff]; c != "" && i&Selected == 0 {
+	if c := t[s&0xff]; c != "" && s&Selected == 0 {
 		parts = append(parts, c)
 	}
-	if i&Strong != 0 && i&0xff != Faint { // that would be neither
+	if s&Strong != 0 && s&0xff != Faint { // that would be neither
 		parts = append(parts, "1")
 	}
-	if i&Selected != 0 {
+	if s&Selected != 0 {
 		parts = append(parts, "7")
 	}
 	if len(parts) == 0 {
@@ -64,19 +64,19 @@ func (l Look) Pick(unicode, ascii string) string {
 func (l Look) More() string { return l.Pick("…", "~") }
 
 // Rule draws a line with a title in it.
-func (l Look) Rule(a Area, y int, title string, i Ink) {
+func (l Look) Rule(a Area, y int, title string, s Style) {
 	x := a.Put(0, y, Faint, l.Pick("── ", "-- "))
-	x = a.Put(x, y, i|Strong, Clip(title, a.W-x-1, l.More())) + 1
+	x = a.Put(x, y, s|Strong, Clip(title, a.W-x-1, l.More())) + 1
 	a.Put(x, y, Faint, strings.Repeat(l.Pick("─", "-"), max(0, a.W-x)))
 }
 
 // Field writes text into a column that is avail cells wide.
-func (l Look) Field(a Area, x, y, avail int, i Ink, text string) int {
-	a.Put(x, y, i, Clip(text, min(avail, a.W-x), l.More()))
+func (l Look) Field(a Area, x, y, avail int, s Style, text string) int {
+	a.Put(x, y, s, Clip(text, min(avail, a.W-x), l.More()))
 	return x + avail
 }
 
 // Rest draws text, truncated to the rest of a row.
-func (l Look) Rest(a Area, x int, i Ink, text string) int {
-	return a.Put(x, 0, i, Clip(text, a.W-x, l.More()))
+func (l Look) Rest(a Area, x int, s Style, text string) int {
+	return a.Put(x, 0, s, Clip(text, a.W-x, l.More()))
 }
