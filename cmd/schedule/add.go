@@ -62,6 +62,9 @@ numbers, and the exit code is 1.`,
 					return cli.Misusef("--%s and --jsonl exclude each other: each line says it%s", name, cli.SeeHelp(c))
 				}
 			}
+			if word := a.format.String(); a.jsonl && (word == "json" || word == "yaml") {
+				return cli.Misusef("--jsonl and -o %s exclude each other: want -o text, jsonl or ids", word)
+			}
 			switch {
 			case len(args) == 0 && !a.jsonl:
 				return nil
@@ -357,9 +360,9 @@ func (in *intake) flush(ctx context.Context) error {
 		}
 	}
 	in.requests, in.numbers, in.bytes = nil, nil, 0
-	format := cli.NewChoice("jsonl") // one after the other
-	if word := in.format.String(); word == "text" || word == "ids" {
-		format.Value = "ids"
+	format := in.format
+	if format.String() == "text" {
+		format = cli.NewChoice("ids")
 	}
 	return eventList().Print(in.sh, format, rows)
 }

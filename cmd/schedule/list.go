@@ -35,7 +35,7 @@ func newListCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List scheduled events",
-		Long: `Lists events, roughly in the order in which they are due. Events that were published or
+		Long: `Lists events, open ones roughly in the order in which they are due. Events that were published or
 cancelled are listed for as long as the scheduler keeps them (SCHEDULER_RETENTION).`,
 		Example: `  flunq schedule ls --status scheduled --due 1h
   flunq schedule ls --status scheduled --limit 0 -o jsonl --payloads > all.jsonl`,
