@@ -329,12 +329,18 @@ func values(in []Data) []any {
 	return out
 }
 
-// read returns the part of an event that a listen task selects.
+// read returns the part of an event that a listen task selects. The raw data is a string: the text of JSON
+// or of a text, base64 of other bytes.
 func read(as string, envelope map[string]any) any {
-	if as == "envelope" {
+	data := envelope["data"]
+	switch {
+	case as == "envelope":
 		return envelope
+	case as == "raw" && data != nil:
+		return canonical.Text(data)
+	default:
+		return data
 	}
-	return envelope["data"]
 }
 
 // wanted describes the events that a listen task waits for, by the types that are constants
