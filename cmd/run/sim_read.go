@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
@@ -148,6 +149,17 @@ func (s *searcher) planText(ctx context.Context) ([]byte, error) {
 		return []byte(s.plan), nil
 	}
 	return cli.ReadDocument(ctx, s.sh, s.plan)
+}
+
+// hintMissing says how many faults of a plan did not occur.
+func (s *searcher) hintMissing(planned []sim.Fault, occurred map[sim.FaultKind]int) {
+	missing := len(planned)
+	for _, n := range occurred {
+		missing -= n
+	}
+	if missing > 0 {
+		s.sh.Hint("%s of the plan did not occur: no such service or command, or the fault is not possible there", history.Count(missing, "fault"))
+	}
 }
 
 // repeatCommand returns the command line without the flags that a plan replaces.

@@ -111,7 +111,11 @@ func (s *searcher) search(ctx context.Context, base *search.Search) (*search.Rep
 	if err != nil {
 		return nil, err
 	}
-	return base.Repeat(ctx, sc)
+	report, err := base.Repeat(ctx, sc)
+	if err == nil && sc.Companion == "" {
+		s.hintMissing(sc.Faults, report.Faults)
+	}
+	return report, err
 }
 
 // keep writes the files of --save and --record.

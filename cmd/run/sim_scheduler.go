@@ -91,7 +91,11 @@ func (s *searcher) lookAtScheduler(ctx context.Context, look *scheduling.Search)
 		return &scheduling.Report{}, cli.Fail(cli.ExitMisuse, err)
 	}
 	plan.Bridge = s.bridge
-	return look.Repeat(ctx, plan)
+	report, err := look.Repeat(ctx, plan)
+	if err == nil {
+		s.hintMissing(plan.Faults, report.Faults)
+	}
+	return report, err
 }
 
 // writeScheduler prints a search and its findings.
