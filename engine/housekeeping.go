@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// Retention determines which stream entries are kept after all groups have handled them,
-// and which ended executions are kept.
+// Retention says which stream entries are kept after all groups have handled them, and which ended
+// executions are kept.
 type Retention struct {
 	Entries  int           // minimum number of entries to keep in each stream
 	Age      time.Duration // entries younger than this are also kept

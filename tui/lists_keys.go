@@ -144,7 +144,7 @@ func (s *listScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 	return wantOf(k, s.table.kind, s.table.chosen()...)
 }
 
-// wantOf returns the action on some rows that a key asks for.
+// wantOf returns the action of a key on the given rows.
 func wantOf(key string, kind Table, ids ...string) (cmd tea.Cmd, handled bool) {
 	for _, d := range actions(kind) {
 		if d.key == key {
@@ -154,7 +154,7 @@ func wantOf(key string, kind Table, ids ...string) (cmd tea.Cmd, handled bool) {
 	return nil, false
 }
 
-// executionOf returns the execution that a row is, or belongs to.
+// executionOf returns the execution that a row represents or belongs to.
 func executionOf(kind Table, row Row) string {
 	if kind == Executions {
 		return row.ID

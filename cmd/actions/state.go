@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// childrenAtOnce is how many children are looked up in one request.
+// childrenAtOnce is how many children are read in one request.
 const childrenAtOnce = 50
 
 // Children returns the child executions in the order of their numbered ids. It may return

@@ -54,7 +54,7 @@ func (c *clock) tick() {
 }
 
 // update is tick for a caller that holds the lock. A key may expire expireEvery too early: miniredis
-// knows only how long it lives from now on, and looks at all keys to reduce that.
+// knows only its remaining time to live, and scans all keys to reduce that.
 func (c *clock) update() {
 	const expireEvery = time.Second
 	now := c.now()

@@ -1,4 +1,4 @@
-// Package doctor holds the command doctor, which compares what is in Redis with what should be
+// Package doctor holds the command doctor, which compares the contents of Redis with what should be
 // there and suggests fixes.
 package doctor
 

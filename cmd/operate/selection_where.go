@@ -218,7 +218,7 @@ const (
 	sampledMembers    = 1000
 )
 
-// examine looks for members in what the condition reads from an execution.
+// examine searches the condition for members that it reads from an execution.
 func (m *memberSearch) examine(x store.Execution, object map[string]any) {
 	m.examined++
 	if len(m.unseen) == 0 {

@@ -132,8 +132,8 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 	return plan, nil
 }
 
-// restore plans again and restores what is missing. It retries if the execution advances
-// meanwhile.
+// restore plans again and restores what is missing. It retries if the execution advances in the
+// meantime.
 func (rs *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
 	const attempts = 10
 	for range attempts {

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Index knows when to look at each event, for records that live in a table. It may be lost at
-// any moment, and may name an event too often or too early: the table decides.
+// Index knows when each event is due, for records in a table. It may be lost at any time, and may
+// return an event too often or too early: the table is authoritative.
 type Index struct {
 	*partitions
 }

@@ -12,7 +12,7 @@ type Activity struct {
 	Service  string // "worker", "executor" or "timer"
 	Consumer string
 	What     What
-	Message  store.Message      // the message it concerns, if any
+	Message  store.Message      // the message it is about, if any
 	Timer    *event.Timer       // the timer that was registered, cancelled or fired
 	Task     string             // the kind of task that was performed
 	At       time.Time          // Redis' time; zero if unknown

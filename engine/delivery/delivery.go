@@ -69,7 +69,7 @@ func (p Policy) attempts(cause error) int {
 	return p.Attempts
 }
 
-// Policy determines how many times and how soon a failed message is delivered again.
+// Policy says how many times and how soon a failed message is delivered again.
 type Policy struct {
 	Attempts int           // deliveries before a message is dead-lettered; 1 to 100
 	Delay    time.Duration // longest pause before the second delivery; doubles with each attempt

@@ -14,10 +14,10 @@ type reachability struct {
 	endless map[*Task]bool // whether the end of a list is never reached, by the list's first task
 }
 
-// leaving stands for the end of a list.
+// leaving represents the end of a list.
 const leaving = -1
 
-// ended stands for the end of the workflow.
+// ended represents the end of the workflow.
 const ended = -2
 
 // check warns about tasks of a list that are never reached, and about cycles that never end. It

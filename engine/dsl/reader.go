@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// reader reads the maps, lists and plain values of a document, and reports those of the
-// wrong shape. All parsers of a document share one.
+// reader reads the maps, lists and plain values of a document, and reports values of the wrong type.
+// All parsers of a document share one.
 type reader struct {
 	*yaml.Collector
 	unrunnable []yaml.Warning // constructs that this version cannot run
@@ -324,7 +324,7 @@ func unquotedTemplate(n *yaml.Node) string {
 	return "{" + n.Fields[0].Key + "}"
 }
 
-// wholeNumber converts a number to an int; as in JSON Schema, 3.0 is an integer, too.
+// wholeNumber converts a number to an int. As in JSON Schema, 3.0 is also an integer.
 func wholeNumber(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -338,7 +338,7 @@ func wholeNumber(v any) (int, bool) {
 
 var variableName = regexp.MustCompile(`^\$?[A-Za-z_][A-Za-z0-9_]*$`)
 
-// guess suggests the word that was meant, unless no more mistakes are reported.
+// guess suggests the word that was probably meant, unless no more mistakes are reported.
 func (p *reader) guess(word string, all []string) string {
 	if p.Full() {
 		return ""
@@ -375,7 +375,7 @@ func (p *reader) warnUnrunnable(at yaml.Pos, construct, instead, when string) {
 	}
 }
 
-// instead suggests an alternative to a protocol or process that cannot be run.
+// instead suggests an alternative to an unsupported protocol or process.
 func instead(construct string) string {
 	switch construct {
 	case "schedule":

@@ -25,7 +25,7 @@ const (
 	WorkflowTopic = "workflow:"
 )
 
-// Limits determines which requests are valid.
+// Limits bounds the requests that are valid.
 type Limits struct {
 	MinDelay, MaxDelay time.Duration // between now and Due
 	Payload            int           // bytes

@@ -20,7 +20,7 @@ var (
 	ErrNotPublished = errors.New("not published")
 )
 
-// Retry determines how publications are retried.
+// Retry says how publications are retried.
 type Retry struct {
 	Attempts int           // number of certain failures after which an event is DEAD; 1 or more
 	First    time.Duration // the pause after the first failure; doubles with each

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// partitionQueue knows when to look at each partition. Each worker of the process waits for a
+// partitionQueue knows when each partition is due. Each worker of the process waits for a
 // different partition, the one that is due first.
 type partitionQueue struct {
 	mu         sync.Mutex
@@ -18,7 +18,7 @@ type partitionQueue struct {
 
 // partition is one partition in a partitionQueue.
 type partition struct {
-	due      time.Time     // when to look at it
+	due      time.Time     // when to claim from it
 	grace    time.Duration // 0 if it belongs to this process
 	wake     chan struct{} // of the worker that waits for it; nil: none
 	reserved bool
@@ -101,7 +101,7 @@ func (q *partitionQueue) notify(p int, due time.Time) {
 	}
 }
 
-// due returns when to look at a partition.
+// due returns when to claim from a partition.
 func (q *partitionQueue) due(p int) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,9 +158,9 @@ func signal(wake chan struct{}) {
 	}
 }
 
-// owner returns the process that owns a partition: the one whose name, hashed with the
-// partition, is greatest (rendezvous hashing), so few partitions move when a process
-// comes or goes. It returns "" without processes.
+// owner returns the process that owns a partition: the one with the greatest hash of its name and the
+// partition (rendezvous hashing), so that few partitions move when a process starts or stops. It
+// returns "" if there are no processes.
 func owner(p int, processes []string) (owner string) {
 	var most uint64
 	for _, name := range processes {

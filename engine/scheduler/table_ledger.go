@@ -10,10 +10,10 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// TableLedger is a Ledger that keeps the records in a Table, and in Redis only an index of the open ones.
-// The table decides; anything that Redis has lost, failed to remove or has with a wrong time is
-// corrected when an entry is taken, or by the Reconciler. Each method therefore first writes to the
-// table and then to the index, and may stop in between.
+// TableLedger is a Ledger that keeps the records in a Table, and only an index of the open ones in
+// Redis. The table is authoritative: entries that the index lacks, or has wrongly or with a wrong time,
+// are corrected when they are taken, or by the Reconciler. Each method therefore writes to the table
+// first and then to the index, and may fail in between.
 type TableLedger struct {
 	table Table
 	index agenda.Index
@@ -40,7 +40,7 @@ func (l *TableLedger) SetPartitions(ctx context.Context, from, count int) error 
 }
 
 // Place stores events. Open events that already exist are added to the index again, or sent to the
-// feed: a Place may be repeated because the previous one stopped halfway.
+// feed, since the call may repeat one that failed halfway.
 func (l *TableLedger) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	placed, err := l.table.Put(ctx, events)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *TableLedger) Change(ctx context.Context, id string, change schedule.Cha
 		if err != nil {
 			return schedule.Outcome{}, err
 		}
-		if !replaced { // another transition was first
+		if !replaced { // another transition was faster
 			continue
 		}
 		err = l.move(ctx, []*schedule.Event{&after})
@@ -98,8 +98,8 @@ func (l *TableLedger) Change(ctx context.Context, id string, change schedule.Cha
 	}
 }
 
-// move sets when to look at open events. Another process may change and move an event concurrently,
-// so after moving an event, make sure that it has not changed before that.
+// move sets the due times of open events in the index. Another process may change and move an event
+// concurrently, so move then checks that the event had not changed before.
 func (l *TableLedger) move(ctx context.Context, events []*schedule.Event) error {
 	for {
 		events = slices.DeleteFunc(events, func(e *schedule.Event) bool { return e == nil || !e.Status.Open() })
@@ -145,7 +145,7 @@ func (l *TableLedger) List(ctx context.Context, filter schedule.Filter) ([]sched
 	return selected, next, nil
 }
 
-// Claim takes entries from the index, and makes those events FIRING that the table allows.
+// Claim takes entries from the index, and makes their events FIRING if the table allows it.
 func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
 	taken, next, now, err := l.index.Take(ctx, claim.Partition, claim.Limit, claim.Lease)
 	out := schedule.Claimed{Now: now, Next: next}
@@ -183,11 +183,11 @@ func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule
 	return out, errors.Join(failed, err)
 }
 
-// awayPause is how long an event waits that could not be claimed because the table did not respond.
+// awayPause delays an event that could not be claimed because the table did not respond.
 const awayPause = time.Second
 
-// giveBack makes events that were taken from the index due again soon, instead of when the lease
-// expires. Events that were claimed nevertheless are corrected then.
+// giveBack makes events that were taken from the index due again soon, instead of at the end of the
+// lease. Events that were claimed nevertheless are corrected at that time.
 func (l *TableLedger) giveBack(ctx context.Context, ids []string, now time.Time) (time.Time, error) {
 	soon := now.Add(awayPause)
 	entries := make([]schedule.Entry, len(ids))
@@ -197,8 +197,8 @@ func (l *TableLedger) giveBack(ctx context.Context, ids []string, now time.Time)
 	return soon, l.index.Move(ctx, entries)
 }
 
-// correct makes the index agree with the table about events that were taken from it but could not be
-// claimed. It returns when to look at the first of them.
+// correct updates the index entries of events that were taken from it but could not be claimed. It
+// returns when the first of them is due.
 func (l *TableLedger) correct(ctx context.Context, partition int, ids []string) (first time.Time, err error) {
 	found, err := l.table.Get(ctx, ids)
 	if err != nil {
@@ -233,7 +233,7 @@ func (l *TableLedger) Settle(ctx context.Context, partition int, ends []schedule
 		}
 	}
 	moved := l.index.Move(ctx, open)
-	if moved == nil { // otherwise events that stay open are looked at when the lease expires
+	if moved == nil { // otherwise events that stay open are taken again when the lease expires
 		moved = l.index.Release(ctx, partition, settled)
 	}
 	return took, errors.Join(err, moved)

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// Intervals determines how often a process logs its state.
+// Intervals says how often a process logs its state.
 type Intervals struct {
 	Health  time.Duration // interval between checks for a change of the services' health
 	Metrics time.Duration // interval between logs of the services' counts

@@ -20,7 +20,7 @@ type cachedExecution struct {
 
 	lifecycle *history.Lifecycle // of the current transition; nil: lifecycle events are not published
 
-	refused *event.Ended // how it ends instead of beginning
+	refused *event.Ended // its end, if it may not start
 }
 
 // size estimates the bytes of an execution: its data as JSON, and a fixed overhead.

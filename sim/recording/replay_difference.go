@@ -132,8 +132,8 @@ func (rp *replay) locate(d *Difference, execution string) {
 // timeLimit replaces a task reference for the timeout of the whole workflow.
 const timeLimit = "timeout"
 
-// placeOf returns the place of a task in the document of a recording, or, if that is "", in a
-// changed document, whose name the caller knows.
+// placeOf returns the place of a task in the document of a recording or, if recording is "", in the
+// changed document.
 func placeOf(def *dsl.Definition, recording, ref string) *Place {
 	p := &Place{Recording: recording}
 	if recording != "" {

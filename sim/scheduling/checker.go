@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// checker checks the promises of the scheduler. It sees only the responses that clients got, and
-// what the sinks received and returned.
+// checker checks the promises of the scheduler. It sees only the responses to clients, and what the
+// sinks received and returned.
 type checker struct {
 	ticks     int // number of observations
 	broken    []sim.Violation
@@ -38,7 +38,7 @@ type observed struct {
 // scheduleKind is the kind of a request to schedule an event.
 const scheduleKind schedule.ChangeKind = "schedule"
 
-// operation is a request for an event as its client sees it. It may take effect between from and to.
+// operation is a request for an event, as seen by its client. It may take effect between from and to.
 type operation struct {
 	id      string // of the event
 	kind    schedule.ChangeKind
@@ -46,7 +46,7 @@ type operation struct {
 	replace bool
 	due     time.Time // of a Move
 
-	from, to int // ticks; to is math.MaxInt while the client knows no response
+	from, to int // ticks; to is math.MaxInt until the client gets a response
 	code     schedule.Code
 }
 
@@ -72,7 +72,7 @@ type explanation struct {
 	delay    bool
 }
 
-// explains reports whether a fault may explain why the event of a receipt was published again by
+// explains reports whether the fault may have caused the event of a receipt to be published again by
 // the given time, with leases of the given length.
 func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) bool {
 	return (x.process == "" || x.process == r.owner) && (x.actor == "" || x.actor == r.actor) &&
@@ -81,8 +81,7 @@ func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) 
 
 func newChecker() *checker { return &checker{events: map[string]*observed{}} }
 
-// report records a violation of a rule by an event, "" if it concerns none; format and args describe
-// it.
+// report records a violation of a rule by an event, or by none if event is "".
 func (chk *checker) report(rule, event, format string, args ...any) {
 	chk.broken = append(chk.broken, sim.Violation{Rule: rule, Execution: event, Detail: fmt.Sprintf(format, args...)})
 }
@@ -99,7 +98,7 @@ func (chk *checker) event(id string) *observed {
 	return chk.events[id]
 }
 
-// asked records that a client sends a request.
+// asked records a request of a client.
 func (chk *checker) asked(r *request) []*operation {
 	out := make([]*operation, len(r.operations))
 	for i, a := range r.operations {
@@ -146,7 +145,7 @@ func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 	}
 }
 
-// checkConflict checks that no other content was acknowledged.
+// checkConflict checks that no conflicting content was acknowledged.
 func (chk *checker) checkConflict(id string, e *observed, a *operation) {
 	for _, b := range e.operations {
 		if b == a || b.kind != scheduleKind || !b.done() || b.content.Equal(a.content) {
@@ -188,15 +187,15 @@ func (e *observed) replayed(from, to int) bool {
 	})
 }
 
-// put records that another program puts a request on the schedule topic. That program never
-// learns the outcome.
+// put records a request that another program puts on the schedule topic. That program is never told
+// the outcome.
 func (chk *checker) put(id string, content schedule.Content) {
 	e := chk.event(id)
 	e.put = true
 	e.operations = append(e.operations, &operation{kind: scheduleKind, content: content, from: chk.tick(), to: math.MaxInt})
 }
 
-// fault records what a fault explains.
+// fault records what a fault may explain.
 func (chk *checker) fault(s *simulation, p *process, f sim.Fault) {
 	x := explanation{from: s.now, to: s.now.Add(f.Amount), process: p.name(), actor: f.Service}
 	switch f.Kind {
@@ -304,7 +303,7 @@ func (chk *checker) returned(x *schedule.Event, err error) {
 	chk.away = chk.away || errors.Is(err, schedule.ErrUnreachable)
 }
 
-// finish checks how all events have ended.
+// finish checks the final states of all events.
 func (chk *checker) finish(s *simulation) {
 	ledger := s.correctLedger(s.index(), nil)
 	for _, id := range slices.Sorted(maps.Keys(chk.events)) {
@@ -323,7 +322,7 @@ func (chk *checker) finish(s *simulation) {
 	}
 }
 
-// checkEnd checks how an event has ended.
+// checkEnd checks the final state of an event.
 func (chk *checker) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
 	acknowledged := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == scheduleKind && a.done() })
 	cancelled := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.done() })
@@ -408,7 +407,7 @@ func (s *simulation) rejected(id string) bool {
 	})
 }
 
-// leftovers returns what the index holds.
+// leftovers returns the entries that are left in the index.
 func (s *simulation) leftovers() []string {
 	var out []string
 	for _, key := range s.redis.Keys("scheduler:{") {
@@ -435,7 +434,7 @@ func (s *simulation) leftovers() []string {
 	return out
 }
 
-// deadline returns the time by which everything has ended, whatever went wrong.
+// deadline returns the time by which everything must have ended, despite all faults.
 func (s *simulation) deadline() time.Time {
 	end := s.setting.troubleEnds().Add(10*time.Minute + 5*s.setting.MinDelay)
 	for _, f := range s.injected {

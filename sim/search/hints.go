@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Hint is something worth a look that is wrong in no run.
+// Hint is a possible problem that caused no failure in any run.
 type Hint struct {
 	Kind string    // "timeout", "catch", "retry", "repeat", "undo", "key", "advice", "together", "correlate" or "early"
 	Task *dsl.Task // nil: the workflow

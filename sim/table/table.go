@@ -101,7 +101,7 @@ func (t *Table) write(e schedule.Event) {
 	r.indexed = append(r.indexed, seen)
 }
 
-// look returns when an open event needs attention: when it is due, or when its lease ends.
+// look returns when an open event is due, or when its lease ends.
 func look(e *schedule.Event) time.Time {
 	if e.Status == schedule.Firing {
 		return e.Lease

@@ -27,7 +27,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// act is an event or an operator action that concerns an execution, and when it comes.
+// act is an event for an execution, or an action of an operator on it, and its time.
 type act struct {
 	Execution string
 	After     time.Duration

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Options determines when calls to a failing host are stopped.
+// Options says when calls to a failing host are stopped.
 type Options struct {
 	// Failures is the number of consecutive failed calls that opens a host's breaker. Default 10;
 	// 0 means never; simulated 1 to 20.

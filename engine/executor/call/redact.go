@@ -58,7 +58,7 @@ func (r *Run) redactAll(value any) {
 	}
 }
 
-// RedactCredentials redacts what an Authorization header holds.
+// RedactCredentials redacts the credentials in an Authorization header.
 func (r *Run) RedactCredentials(scheme, parameter string) {
 	r.redact(parameter)
 	if scheme != "Basic" {
@@ -70,7 +70,7 @@ func (r *Run) RedactCredentials(scheme, parameter string) {
 	}
 }
 
-// redact keeps text out of everything that is shown.
+// redact redacts text in everything that is shown.
 func (r *Run) redact(text string) { r.secrets.Add(text) }
 
 // RedactSecrets redacts all secrets of the workflow, even those that no expression of this

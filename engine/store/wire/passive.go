@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Passive returns a client that does nothing on its own, for simulations: it looks up no name,
-// retries no command, starts no goroutine and reads no clock. dial makes its connections.
+// Passive returns a client that does nothing on its own, for simulations: it resolves no names,
+// retries no commands, starts no goroutines and reads no clock. dial makes its connections.
 //
 //go:noinline
 func Passive(dial func() net.Conn) Redis {
