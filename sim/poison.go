@@ -28,7 +28,7 @@ type poisonMessage struct {
 	crashes int
 }
 
-// find returns the poison message that m is; nil if it is none.
+// find returns m as a poison message; nil if it is not one.
 func (p *poisonMessages) find(m store.Message) *poisonMessage {
 	of := handled{m.Tenant, m.Group, m.ID}
 	if i := slices.IndexFunc(p.all, func(v *poisonMessage) bool { return v.of == of }); i >= 0 {
@@ -50,8 +50,8 @@ func (p *poisonMessages) crashes() (n int) {
 	return n
 }
 
-// crashOnPoison crashes the process that handles the poison message of the configuration, or
-// in some simulations one like it after its execution was retried.
+// crashOnPoison crashes the process that handles the poison message of the configuration. In some
+// simulations it also crashes on a similar message after its execution was retried.
 func (ops *operations) crashOnPoison(a delivery.Activity) {
 	if a.What != delivery.Began || ops.cfg.Plan == nil {
 		return
@@ -72,17 +72,17 @@ func (ops *operations) crashOnPoison(a delivery.Activity) {
 	ops.crash(ops.current.process, nil)
 }
 
-// likePoison reports whether a message is of the same kind as a poison message, in an
-// execution that was retried because of that one.
+// likePoison reports whether a message is of the same kind as a poison message and belongs to the
+// execution that was retried because of it.
 func (ops *operations) likePoison(v *poisonMessage, m store.Message) bool {
 	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
 		ops.operators.retried[ops.label(m.Tenant, m.Event.Execution)] == 1 && Choice(ops.cfg.Seed, "killed twice")%2 == 0
 }
 
-// explainedByPoison classifies a dead letter. own: it is a poison message itself. along: a
-// poison message explains it, because it cancels an execution that the poison message would
-// have started, is an input for one whose start had to wait meanwhile, or because another
-// service of the crashing process handled it in isolation.
+// explainedByPoison classifies a dead letter. own: it is a poison message itself. along: a poison
+// message explains it, because it cancels an execution that the poison message would have started, is
+// an input for an execution whose start was delayed, or was handled in isolation by another service of
+// the crashing process.
 func (sh *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
 	for _, v := range sh.poison.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {

@@ -129,7 +129,7 @@ func (sim *simulation) send(ctx context.Context, cmds []redis.Cmder, perform fun
 	for _, f := range faults {
 		sim.inject(f, commandNames(cmds))
 	}
-	// A frozen process sends its command only once it thaws.
+	// A frozen process sends its command when it continues.
 	for sim.clock.now.Before(s.process.frozen) {
 		if !s.pause() {
 			return ErrStopped
@@ -184,7 +184,7 @@ func (sim *simulation) await(cmd redis.Cmder) error {
 	return nil
 }
 
-// unread reports whether the group of s has unread events.
+// unread reports whether the group of a service has unread events.
 func (sim *simulation) unread(s *service) bool {
 	return slices.ContainsFunc(sim.streams, func(stream string) bool {
 		unread, _ := sim.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true })

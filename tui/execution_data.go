@@ -30,14 +30,14 @@ type dataKey struct {
 	requested, settled int64 // the events that began and ended the run
 }
 
-// dataSource is an event whose data may contain what is wanted.
+// dataSource is an event that may contain the wanted data.
 type dataSource struct {
 	version int64
 	kind    dataKind
 	note    string // says where it came from, in the title
 }
 
-// dataKind is the part of an event's data that is wanted.
+// dataKind names the wanted part of an event's data.
 type dataKind byte
 
 const (
@@ -46,7 +46,7 @@ const (
 	resultData
 )
 
-// members returns the names that the part may have, best first.
+// members returns the possible names of the part, best first.
 func (p dataKind) members() []string {
 	switch p {
 	case inputData:
@@ -73,7 +73,7 @@ const (
 	maxKeptData = 4 << 20
 )
 
-// forget empties the cache, since another history is shown.
+// forget empties the cache, when another history is shown.
 func (d *chosenData) forget() { d.kept, d.at, d.event = nil, dataKey{run: -2}, 0 }
 
 // want returns where to read the missing data. Data that is in the cache is shown.
@@ -100,7 +100,7 @@ func (d *chosenData) want(s *executionScreen) (source dataSource, lacks bool) {
 		}
 	}
 	if !d.found {
-		d.found, d.title = true, s.lacking()
+		d.found, d.title = true, s.missingData()
 		d.view.show("", nil)
 	}
 	return source, false
@@ -180,8 +180,8 @@ func (s *executionScreen) dataSources(at dataKey) []dataSource {
 	return []dataSource{{at.settled, resultData, ", event " + history.Number(at.settled)}}
 }
 
-// lacking explains why there is no data.
-func (s *executionScreen) lacking() string {
+// missingData explains why there is no data.
+func (s *executionScreen) missingData() string {
 	at := s.data.at
 	switch {
 	case at.run < 0:
@@ -227,7 +227,7 @@ func (s *executionScreen) dataTitle() string {
 	return name + ": " + d.title
 }
 
-// madeCall returns the call of the shown run, "" if it made none or its input is shown.
+// madeCall describes the call of the shown run; "" if it made none or its input is shown.
 func (s *executionScreen) madeCall() string {
 	if at := s.tree.chosenRun(); at > 0 && s.data.event == 0 && s.data.fixed == nil && !s.data.at.before {
 		return s.tree.runs[at].Call
@@ -254,7 +254,7 @@ func (s *executionScreen) sourcesBefore(at int32) []dataSource {
 	return sources
 }
 
-// prior returns the run whose output is another one's input; -1 if there is none.
+// prior returns the run whose output is the input of another; -1 if there is none.
 func (t *runTree) prior(at int32) int32 {
 	r := &t.runs[at]
 	if r.parent() < 0 {

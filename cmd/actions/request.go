@@ -15,8 +15,8 @@ import (
 type Requests struct {
 	Env *decide.Env
 
-	// Err is why the history does not follow from the document, for example because secrets that
-	// its decisions depend on are missing; no request is computed after that.
+	// Err says why the history does not follow from the document, for example because its decisions
+	// depend on missing secrets. No requests are computed after that.
 	Err error
 
 	state *decide.State

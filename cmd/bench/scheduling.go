@@ -36,18 +36,18 @@ func (s scheduling) measure(ctx context.Context) error {
 	return nil
 }
 
-// schedulerProcess is a process of the scheduler.
+// schedulerProcess is a scheduler process.
 type schedulerProcess struct {
 	services
 
 	ledger agenda.Ledger
 	sched  *scheduler.Scheduler
 	api    *scheduler.API
-	fired  atomic.Int64 // events whose end is recorded
+	fired  atomic.Int64 // events recorded as FIRED
 }
 
-// process connects a process of the scheduler, which fires to a sink, or if that is nil to
-// Redis streams, when the services begin.
+// process connects a process of the scheduler. When its services begin, it fires to the sink or, if
+// that is nil, to Redis streams.
 func (s scheduling) process(ctx context.Context, sink scheduler.Sink) (*schedulerProcess, error) {
 	rdb, err := store.Dial(ctx, s.opts.URL)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// annotate prints failures as GitHub annotations, which appear beside the lines of a
-// change. GitHub reads them from stderr as well as from stdout.
+// annotate prints failures as GitHub annotations, which appear beside the lines of a change. GitHub
+// reads them from both stdout and stderr.
 func (b *batch) annotate() {
 	mode := b.annotations.String()
 	if mode == "none" || mode == "auto" && b.sh.Env("GITHUB_ACTIONS") != "true" {
@@ -46,8 +46,7 @@ func (b *batch) annotation(at spec.Place, title, message string) {
 		property.Replace(cli.Printable(title)), text.Replace(strings.TrimSpace(cli.Printable(message))))
 }
 
-// inWorkspace returns the path of a file relative to the root of the checkout, which GitHub
-// needs.
+// inWorkspace returns the path of a file relative to the root of the checkout, as GitHub expects.
 func (b *batch) inWorkspace(file string) string {
 	root := b.sh.Env("GITHUB_WORKSPACE")
 	whole, err := filepath.Abs(file)

@@ -91,8 +91,7 @@ func (s DevState) Write(sh *Shell) error {
 	return nil
 }
 
-// Withdraw ends the publication of s, unless another process has published its own state
-// meanwhile: commands find the flunq dev of before again, if that is still running.
+// Withdraw ends the publication of s, unless another process has published its own state since.
 func (s DevState) Withdraw(ctx context.Context, sh *Shell, before DevState) {
 	if now, ok := ReadDevState(sh); !ok || now.PID != s.PID || now.URL != s.URL {
 		return

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// spareProcessors is how many goroutines may run concurrently beyond the number of processors.
+// spareProcessors is how far GOMAXPROCS exceeds the number of processors.
 const spareProcessors = 4
 
 // TuneForServing tunes the Go runtime for a process that runs services until ctx ends. GOGC,
@@ -27,13 +27,13 @@ func (sh *Shell) TuneForServing(ctx context.Context) {
 	}
 }
 
-// garbage is how many bytes the heap may grow beyond what is live. With 10,000 executions in flight 25
-// to 40 MiB are live.
+// garbage is how many bytes the heap may grow beyond the live heap, which is 25 to 40 MiB with 10,000
+// executions in flight.
 const garbage = 192 << 20
 
-// LimitMemory lets the garbage collector run more often once much is live, until ctx ends: with GOGC as
-// package startup sets it, the heap would grow to five times that. GOGC and GOMEMLIMIT in the environment
-// take precedence.
+// LimitMemory makes the garbage collector run more often while the live heap is large, until ctx ends:
+// with the GOGC of package startup, the heap would grow to five times its live size. GOGC and GOMEMLIMIT
+// in the environment take precedence.
 func (sh *Shell) LimitMemory(ctx context.Context) {
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
 		go limitMemory(ctx)

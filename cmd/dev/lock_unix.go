@@ -13,8 +13,7 @@ import (
 	"syscall"
 )
 
-// lock is a file beside the data file that its process has locked. A killed process leaves it behind,
-// but not its lock.
+// lock is a locked file beside the data file. A killed process leaves the file behind, but not locked.
 type lock struct{ file *os.File }
 
 // lockData locks a data file, "" for none. The error wraps ErrUsed if another process has locked it.
@@ -74,7 +73,7 @@ func current(f *os.File) bool {
 // release unlocks the data file.
 func (l lock) release() {
 	if l.file != nil {
-		_ = os.Remove(l.file.Name()) // one that stays does no harm
+		_ = os.Remove(l.file.Name()) // a leftover file does no harm
 		_ = l.file.Close()
 	}
 }

@@ -21,8 +21,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// narrow returns the executions among some that meet the conditions of --label, --stuck and --where,
-// where these are given.
+// narrow returns the executions that meet the conditions of --label, --stuck and --where, if given.
 func (s *selection) narrow(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) (out []store.Execution, err error) {
 	if len(s.wanted) > 0 {
 		for _, x := range some {
@@ -67,7 +66,7 @@ func allLabels(ctx context.Context, r *cli.Remote, x store.Execution) (event.Lab
 	return labels, nil
 }
 
-// condition is the expression of --where, and what its evaluation has shown so far.
+// condition is the expression of --where, and the results of its evaluations so far.
 type condition struct {
 	source  string
 	program *expr.Program
@@ -90,7 +89,7 @@ func newCondition(source string) (*condition, error) {
 	return &condition{source: source, program: program, members: memberSearch{unseen: program.Members()}}, nil
 }
 
-// narrow returns the executions among some that meet the condition.
+// narrow returns the executions that meet the condition.
 func (c *condition) narrow(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) (out []store.Execution, err error) {
 	names := func(member string) bool { return strings.Contains(c.source, member) }
 	var data []store.Data
@@ -190,7 +189,7 @@ func (c *condition) hint(ctx context.Context, sh *cli.Shell, r *cli.Remote, sele
 		return err
 	}
 	for _, d := range data {
-		m.look("", map[string]any{"input": decoded(d.Input), "output": decoded(d.Output), "error": decoded(d.Error)}, func(string) {})
+		m.visit("", map[string]any{"input": decoded(d.Input), "output": decoded(d.Output), "error": decoded(d.Error)}, func(string) {})
 	}
 	for _, name := range m.unseen {
 		meant := ""
@@ -227,17 +226,17 @@ func (m *memberSearch) examine(x store.Execution, object map[string]any) {
 	if len(m.sample) < sampledExecutions && cmp.Or(m.tenant, x.Tenant) == x.Tenant {
 		m.tenant, m.sample = x.Tenant, append(m.sample, x.ID)
 	}
-	m.look("", object, func(name string) {
+	m.visit("", object, func(name string) {
 		m.unseen = slices.DeleteFunc(m.unseen, func(wanted string) bool { return wanted == name })
 	})
 }
 
-// look passes the names of all members below a value to seen, and records their paths.
-func (m *memberSearch) look(path string, v any, seen func(name string)) {
+// visit passes the names of all members below a value to seen, and records their paths.
+func (m *memberSearch) visit(path string, v any, seen func(name string)) {
 	switch v := v.(type) {
 	case []any:
 		for _, element := range v {
-			m.look(path+"[]", element, seen)
+			m.visit(path+"[]", element, seen)
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -249,7 +248,7 @@ func (m *memberSearch) look(path string, v any, seen func(name string)) {
 				}
 				m.paths[name] = below
 			}
-			m.look(below, v[name], seen)
+			m.visit(below, v[name], seen)
 		}
 	}
 }

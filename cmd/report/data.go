@@ -62,7 +62,7 @@ type pool struct {
 	cut   int // number of truncated values
 }
 
-// newPool returns a pool whose first entry stands for no value.
+// newPool returns a pool whose first entry means no value.
 func newPool() pool { return pool{texts: []string{""}, sizes: []int{0}, known: map[string]int{}} }
 
 // add returns the index of a value in the pool, 0 for none.

@@ -192,7 +192,7 @@ func (p *path) fork(x *run) {
 	}
 }
 
-// choose counts the edge that a switch took: the first one that leads to its target.
+// choose counts the edge that a switch took: the first edge that leads to its target.
 func (p *path) choose(x *run) {
 	if x.status() != stateDone {
 		return
@@ -257,5 +257,5 @@ func (r *run) lastFailed() bool {
 	return false
 }
 
-// caught reports whether a task belongs to the catch of a try.
+// caught reports whether a task is part of the catch of a try.
 func caught(try, ref string) bool { return strings.HasPrefix(ref, try+"/catch/") }

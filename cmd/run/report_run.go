@@ -45,7 +45,7 @@ func (r *Runner) exported(cfg *sim.Config) func(*sim.Result) {
 		observe(events)
 	}
 	return func(result *sim.Result) {
-		_ = out.End(result.Status, result.Output, result.Error) // likewise
+		_ = out.End(result.Status, result.Output, result.Error) // so does its end
 	}
 }
 
@@ -97,8 +97,8 @@ type ReportFile struct {
 	name string
 }
 
-// OpenReport returns the file of a name. It returns an error if the file cannot be written so that
-// this is known before the work begins.
+// OpenReport returns the file with a name. It returns an error if the file cannot be written, so the
+// user knows before the work begins.
 func OpenReport(sh *cli.Shell, name string) (ReportFile, error) {
 	file := ReportFile{sh, name}
 	switch name {

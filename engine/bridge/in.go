@@ -67,8 +67,8 @@ func (in *In) lag(lags map[string]int64) {
 	}
 }
 
-// adopt sets the topics to those of the tenants that this process bridges, and reads the positions
-// of new ones. Tenants whose positions cannot be read are left out.
+// adopt sets the topics to those of the tenants that this process bridges, and reads the positions of
+// new tenants. It leaves out tenants whose positions cannot be read.
 func (in *In) adopt(ctx context.Context) error {
 	tenants := in.tenants()
 	before := in.positions
@@ -138,7 +138,7 @@ func (in *In) take(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// takeOf takes messages of one tenant and returns how many it has taken.
+// takeOf takes messages of one tenant and returns their number.
 func (in *In) takeOf(ctx context.Context, tenant string, messages []cloudevents.Message, now time.Time) (int, error) {
 	records := make([]stream.Taken, 0, len(messages))
 	reasons := make([]error, len(messages))
@@ -176,7 +176,7 @@ func (in *In) takeOf(ctx context.Context, tenant string, messages []cloudevents.
 	return len(first), errors.Join(err, failed)
 }
 
-// record returns what a message becomes: an entry of the stream or, for a reason, a dead letter.
+// record converts a message to an entry of the stream or, if there is a reason, to a dead letter.
 func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message, now time.Time) (r stream.Taken, reason, err error) {
 	r = stream.Taken{Partition: m.PartitionName(), Log: m.Log, Offset: m.Offset}
 	e, reason := cloudevents.Decode(m, in.opts.Plain)

@@ -112,7 +112,7 @@ type Decision struct {
 	Cancel   []event.Timer  // timers to cancel
 	Listen   []string       // event types to subscribe to; "*" is any type
 	Unlisten []string       // event types to unsubscribe from
-	Input    *InputDecision // what became of the input that was applied; nil if none was
+	Input    *InputDecision // for the input that was applied; nil if none was
 }
 
 // InputDecision says whether an execution accepted an input.

@@ -46,8 +46,8 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	}
 }
 
-// refuse records that the entry has too many fields for an event. It packs them into one, since no
-// script takes that many arguments.
+// refuse records that the entry has too many fields for an event. It packs them into one, since a
+// script cannot take that many arguments.
 func (m *Message) refuse() {
 	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", len(m.fields)/2, MaxFields)
 	m.Event.Ext = nil
@@ -78,7 +78,7 @@ const (
 	firstEntryField   = "firstentry"   // id of the original entry
 )
 
-// recall reads what earlier deliveries have stored in the entry.
+// recall reads the fields that earlier deliveries have stored in the entry.
 func (m *Message) recall() {
 	if m.Event.Ext == nil {
 		return

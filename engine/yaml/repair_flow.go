@@ -105,7 +105,7 @@ func (r *repair) closed(line, at int) int {
 
 func closer(bracket byte) string { return map[byte]string{'{': "}", '[': "]"}[bracket] }
 
-// brackets corrects what is wrong on a line inside brackets.
+// brackets corrects the mistakes on a line inside brackets.
 func (r *repair) brackets(line int) []fix {
 	var out []fix
 	for start := line; start >= max(0, line-lookBack) && out == nil && r.work > 0; start-- {
@@ -178,8 +178,9 @@ func (r *repair) inBrackets(t token) (out []fix) {
 	return out
 }
 
-// unclosed corrects a quote or brackets in which the parser still was at the start of the line where it
-// stopped, and that begin on line first. It is sure if they go on beyond the map or list that they are in.
+// unclosed corrects a quote or brackets that begin on line first and that were still open at the start
+// of the line where the parser stopped. The correction is certain if they extend beyond the map or list
+// that contains them.
 func (r *repair) unclosed(stopped int) (possible []fix, first int, sure bool) {
 	for _, last := range []int{stopped, stopped - 1, stopped - 2} {
 		if !r.inside(last) {

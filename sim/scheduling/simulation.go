@@ -52,7 +52,7 @@ type simulation struct {
 	checker    *checker
 }
 
-// moment is something that happens at a time.
+// moment is an action and its time.
 type moment struct {
 	at time.Time
 	do func()
@@ -194,7 +194,7 @@ func (s *simulation) end(a *actor) {
 	s.current = current
 }
 
-// sleep lets others have turns for a while. It returns false if the actor has been ended.
+// sleep gives others turns for a while. It returns false if the actor has been ended.
 func (s *simulation) sleep(a *actor, d time.Duration) bool {
 	a.rest = s.now.Add(d)
 	return a.yield(struct{}{})
@@ -251,8 +251,8 @@ func (s *simulation) note(who, text string) {
 	s.trace = sim.Draw(s.trace, text, 0)
 }
 
-// log adds a step to the trace and to the story. It concerns the events with these ids, or none
-// in particular.
+// log adds a step to the trace and to the story. events are the ids of the events that it is about, if
+// any.
 func (s *simulation) log(who, text string, ids ...string) {
 	s.note(who, text)
 	if s.plan.Story {

@@ -79,7 +79,7 @@ func (h *hints) workflowTimeoutHint(b bounds) []Hint {
 		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(""))}}
 }
 
-// setText says how many times the timeout of a task was set.
+// setText describes how many times the timeout of a task was set.
 func (h *hints) setText(ref string) string {
 	if n := h.timeouts[ref].set; n > 0 {
 		return "was set " + history.Count(n, "time") + " and never fired"

@@ -46,7 +46,7 @@ type verdict struct {
 	private bool // the host's name contains a secret
 }
 
-// broken handles a missing or incomplete answer. A request that was not sent, or was cancelled by
+// broken handles a missing or incomplete response. A request that was not sent, or was cancelled by
 // its caller, says nothing about the host.
 func (v *verdict) broken(err error) {
 	if unsent(err) || errors.Is(v.request.Context().Err(), context.Canceled) {

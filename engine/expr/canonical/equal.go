@@ -8,8 +8,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Equal reports whether jq's == holds: numbers are compared by value (1 == 1.0), lists and
-// objects by content.
+// Equal compares as jq's == does: numbers by value (1 == 1.0), lists and objects by content.
 func Equal(a, b any) bool {
 	switch x := a.(type) {
 	case nil:
