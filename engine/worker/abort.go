@@ -37,7 +37,7 @@ func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) 
 		outcome, err = s.consumer().GiveUp(ctx, *c, dead)
 	}
 	if err == nil && outcome == store.Committed {
-		s.committed(c)
+		s.reportCommit(c)
 	}
 	return outcome, err
 }
@@ -84,7 +84,7 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 	}
 	x := &cachedExecution{state: state}
 	x.lifecycle = s.lifecycleOf(x, &m.Event)
-	c, err := s.commitOf(x, &m, true, 0, &d)
+	c, err := s.newCommit(x, &m, true, 0, &d)
 	return &c, err
 }
 

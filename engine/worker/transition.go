@@ -46,11 +46,11 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		if err != nil {
 			return store.Fenced, err
 		}
-		outcome, err := s.commit(ctx, c)
+		outcome, err := s.write(ctx, c)
 		if err != nil || outcome != store.Committed {
 			return outcome, err
 		}
-		s.committed(&c)
+		s.reportCommit(&c)
 	}
 	if !x.state.Status.Ended() {
 		s.cache.put(m.Tenant, e.Execution, x)
@@ -58,8 +58,8 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	return store.Committed, nil
 }
 
-// commit writes a commit. If its input is to be dead-lettered, it does that in the same step.
-func (s *Service) commit(ctx context.Context, c store.Commit) (store.Outcome, error) {
+// write writes a commit. If its input is to be dead-lettered, it does that in the same step.
+func (s *Service) write(ctx context.Context, c store.Commit) (store.Outcome, error) {
 	if c.Input == nil || c.Input.DeadLetter == "" {
 		return s.store.Commit(ctx, c)
 	}
@@ -182,7 +182,7 @@ func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event,
 			}
 			last := s.continueLater(x, &d, ack, before)
 			var c store.Commit
-			if c, err = s.commitOf(x, m, ack && last, base, &d); err == nil && (!yield(c, nil) || last) {
+			if c, err = s.newCommit(x, m, ack && last, base, &d); err == nil && (!yield(c, nil) || last) {
 				return
 			}
 			base, d = x.state.Version, decide.Decision{}
@@ -254,8 +254,8 @@ func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool
 	return true
 }
 
-// commitOf turns a decision on version base of an execution into a commit.
-func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base int64, d *decide.Decision) (store.Commit, error) {
+// newCommit turns a decision on version base of an execution into a commit.
+func (s *Service) newCommit(x *cachedExecution, m *store.Message, ack bool, base int64, d *decide.Decision) (store.Commit, error) {
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
@@ -311,8 +311,8 @@ func (e *cachedExecution) due(every int) bool {
 	return e.state.Version-e.snapshot >= max(int64(every), int64(e.snapshotBytes/snapshotWeight))
 }
 
-// committed reports what was written.
-func (s *Service) committed(c *store.Commit) {
+// reportCommit reports what was written.
+func (s *Service) reportCommit(c *store.Commit) {
 	if c.Input != nil {
 		s.reportInput(*c.Message, c.Input.Outcome)
 	}

@@ -245,7 +245,7 @@ func (s *Service) flush(ctx context.Context) error {
 		written := done[i].Err == nil && done[i].Outcome == store.Committed
 		fenced := done[i].Err == nil && done[i].Outcome == store.Fenced
 		if written {
-			s.committed(c)
+			s.reportCommit(c)
 		} else {
 			delete(s.executions, addressOf(m))
 		}
@@ -411,7 +411,7 @@ func (s *Service) loadCached(ctx context.Context) error {
 	if len(missing) < 2 {
 		return nil
 	}
-	return s.fetch(ctx, missing)
+	return s.loadMissing(ctx, missing)
 }
 
 // catchUp updates cached executions that do not expect their event: most of them are outdated. It drops
@@ -421,14 +421,14 @@ func (s *Service) catchUp(ctx context.Context, behind []store.Tail) error {
 		return nil
 	}
 	tenant := s.batch[0].Tenant
-	if err := s.store.Tails(ctx, tenant, behind, short); err != nil {
+	if err := s.store.Tails(ctx, tenant, behind, shortHistory); err != nil {
 		return redisError(ctx, err)
 	}
 	for _, t := range behind {
 		key := address{tenant, t.ID}
 		x := s.executions[key]
 		migrated := slices.ContainsFunc(t.History, func(e event.Event) bool { return e.Type == event.ExecutionMigrated })
-		if t.Err != nil || len(t.History) == short || migrated || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
+		if t.Err != nil || len(t.History) == shortHistory || migrated || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
 			delete(s.executions, key)
 			continue
 		}
@@ -437,9 +437,9 @@ func (s *Service) catchUp(ctx context.Context, behind []store.Tail) error {
 	return nil
 }
 
-// fetch reads executions that the process does not have, in one round trip.
-func (s *Service) fetch(ctx context.Context, missing []string) error {
-	found, err := s.store.WithHistories(ctx, s.batch[0].Tenant, missing, short)
+// loadMissing reads executions that the process does not have, in one round trip.
+func (s *Service) loadMissing(ctx context.Context, missing []string) error {
+	found, err := s.store.WithHistories(ctx, s.batch[0].Tenant, missing, shortHistory)
 	if err != nil {
 		return redisError(ctx, err)
 	}
@@ -451,8 +451,8 @@ func (s *Service) fetch(ctx context.Context, missing []string) error {
 	return nil
 }
 
-// short is the length up to which histories are read together.
-const short = 200
+// shortHistory is the length up to which histories are read together.
+const shortHistory = 200
 
 // rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or cannot be
 // rebuilt.
