@@ -235,7 +235,7 @@ func TestMasterOfSchedulerDown(t *testing.T) {
 		t.Fatal("serve does not say that the scheduler waits")
 	}
 	add := []string{"schedule", "add", "--topic", "orders", "--after", "1h", "--grpc", entry.GRPC}
-	if _, stderr, code := flunq(t, nil, add...); code != 6 || !strings.Contains(stderr, "answers, but its store does not: repeat the command") {
+	if _, stderr, code := flunq(t, nil, add...); code != 6 || !strings.Contains(stderr, "answers, but its store does not: try again; it may have taken effect nevertheless: to repeat the command, give it --id ") {
 		t.Errorf("schedule add: code %d: %s", code, stderr)
 	}
 	down.Restart(t)

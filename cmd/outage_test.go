@@ -76,22 +76,25 @@ do:
 	if _, stderr, code := flunq(t, nil, "workflows", "register", file, "--redis-url", link.url()); code != 0 {
 		t.Fatal(stderr)
 	}
-	if _, stderr, code := flunq(t, nil, "start", "d.w", "--redis-url", link.url()); code != 0 { // loads the script
+	if _, stderr, code := flunq(t, nil, "start", "d.w", "--id", "order-7", "--redis-url", link.url()); code != 0 { // loads the script
 		t.Fatal(stderr)
 	}
+	const started = "io.flunq.execution.started"
 	for mark, args := range map[string][]string{
-		"io.flunq.execution.started": {"start", "d.w"},
-		"seven-pence":                {"emit", "--type", "paid", "--data", `"seven-pence"`},
+		started:       {"start", "d.w"},
+		"seven-pence": {"emit", "--type", "paid", "--data", `"seven-pence"`},
+		"for-order-7": {"emit", "--type", "paid", "--data", `"for-order-7"`, "--execution", "order-7"},
+		"later-on":    {"start", "d.w", "--after", "1h", "--input", `{"when": "later-on"}`},
 	} {
 		link.loseReplyTo(mark)
 		args = append(args, "--redis-url", link.url())
 		_, stderr, code := flunq(t, nil, args...)
-		_, id, found := strings.Cut(stderr, "repeat this with --id ")
+		_, id, found := strings.Cut(stderr, "to repeat the command, give it --id ")
 		if code != 6 || !found {
 			t.Errorf("%v: code %d, %s", args, code, stderr)
 			continue
 		}
-		if args[0] == "start" {
+		if mark == started {
 			id = strings.TrimSpace(id)
 			if _, stderr, code := flunq(t, nil, append(args, "--id", id)...); code != 1 || !strings.Contains(stderr, "exists already") {
 				t.Errorf("start again: code %d, %s", code, stderr)

@@ -155,6 +155,12 @@ func (sh *Shell) Outlast(ctx context.Context, read func() error) error {
 	return err
 }
 
+// RepeatWith adds to an error after which it is unknown whether a command took effect the id with which it
+// can be repeated without doing it twice.
+func RepeatWith(id string, err error) error {
+	return fmt.Errorf("%w; it may have taken effect nevertheless: to repeat the command, give it --id %s", err, id)
+}
+
 // HintUnserved prints a hint if no process runs some of the services for the tenant, if that can be
 // found out.
 func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string) {

@@ -157,7 +157,7 @@ func (e *emission) run(ctx context.Context, r *cli.Remote, _ []string) (err erro
 	}
 	if err := r.Store.Publish(ctx, out); err != nil {
 		if store.Unanswered(err) {
-			return fmt.Errorf("%w; it may have been sent nevertheless: repeat this with --id %s, since an execution receives each id of a source once", err, out.ID)
+			return cli.RepeatWith(out.ID, err) // an execution receives each id of a source once
 		}
 		return err
 	}
@@ -197,6 +197,8 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("%w; 'flunq ps' lists executions", err)
+	case store.Unanswered(err):
+		return cli.RepeatWith(in.ID, err)
 	case err != nil:
 		return err
 	}

@@ -207,7 +207,11 @@ func (m *resetCommand) confirmReset(ctx context.Context, rows []resetRow, select
 
 // one resets one named execution.
 func (m *resetCommand) one(ctx context.Context, r *cli.Remote, by actions.Resetter, x store.Execution, task string) error {
-	out, err := by.Reset(ctx, x, task, cmp.Or(m.id, strings.ToLower(rand.Text())))
+	id := cmp.Or(m.id, strings.ToLower(rand.Text()))
+	out, err := by.Reset(ctx, x, task, id)
+	if store.Unanswered(err) {
+		return cli.RepeatWith(id, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 		case errors.Is(err, store.ErrExists):
 			return fmt.Errorf("%w: 'flunq show %s' shows it; ids cannot be reused", err, b.ID)
 		case store.Unanswered(err):
-			return fmt.Errorf("%w; it may have been started nevertheless: repeat this with --id %s", err, b.ID)
+			return cli.RepeatWith(b.ID, err)
 		}
 		return err
 	}

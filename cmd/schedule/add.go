@@ -102,6 +102,9 @@ func (a *addition) run(ctx context.Context, c *client, _ []string) error {
 		return err
 	}
 	out, err := c.Schedule(ctx, request)
+	if err != nil && unanswered(err) {
+		return cli.RepeatWith(request.GetEventId(), c.failed(err))
+	}
 	if err != nil {
 		return c.failed(err)
 	}

@@ -178,6 +178,12 @@ func completeEvents(t *target, with schedulerpb.EventStatus) cobra.CompletionFun
 
 func (c *client) close() { _ = c.conn.Close() }
 
+// unanswered reports whether a request failed after it may have reached the scheduler.
+func unanswered(err error) bool {
+	s, _ := status.FromError(err)
+	return (s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded) && !strings.Contains(s.Message(), "while dialing: ")
+}
+
 // failed adds advice and the exit code to the error of a call.
 func (c *client) failed(err error) error {
 	s, _ := status.FromError(err)
@@ -188,7 +194,7 @@ func (c *client) failed(err error) error {
 		return context.Canceled
 	case codes.Unavailable, codes.DeadlineExceeded:
 		if s.Message() == schedule.StoreUnavailable {
-			return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s answers, but its store does not: repeat the command", c.address))
+			return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s answers, but its store does not: try again", c.address))
 		}
 		advice := "its address is from: " + c.from
 		if strings.Contains(s.Message(), "server preface") {
