@@ -138,6 +138,8 @@ func sameText(alike []finding) (out []finding) {
 			f.Tenant, f.Text = "", fmt.Sprintf("%s (%s): %s", history.Count(len(names), "tenant"), cli.ShortList(names), f.Text)
 		}
 	}
+	// few counts the tenants of the last ones.
+	slices.SortStableFunc(out, func(a, b finding) int { return min(1, len(a.Tenant)) - min(1, len(b.Tenant)) })
 	return out
 }
 
