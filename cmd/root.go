@@ -24,7 +24,7 @@ import (
 )
 
 // Main runs flunq with the process's arguments and streams, and returns the exit code. The first
-// interrupt asks the command to stop; another one kills the process, but not within a second of the
+// interrupt asks the command to stop; a second one kills the process, but not within a second of the
 // first, since wrappers such as timeout(1) send each signal twice.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

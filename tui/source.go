@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// ErrLost is wrapped by the errors of a Source that cannot be reached at the moment. A later
-// request may succeed.
+// ErrLost is wrapped by the errors of a Source that is currently unreachable. A later request may
+// succeed.
 var ErrLost = errors.New("the connection is lost")
 
 // Source is the engine, the run or the recording that the screen shows. Its methods may
@@ -74,7 +74,7 @@ const (
 	Silent  State = "silent"
 )
 
-// Overview is the state of an engine at a moment.
+// Overview is a snapshot of the state of an engine.
 type Overview struct {
 	Now    time.Time
 	Place  string // describes the source, in a few words
@@ -175,9 +175,9 @@ type Query struct {
 	Back bool
 }
 
-// Page is the answer to a Query. It may have fewer rows than Limit although there are more,
-// since a query examines a bounded number of rows. Next is the position to continue from in
-// the same direction; "" if there are no more rows.
+// Page is the result of a Query. It may have fewer rows than Limit although there are more, since a
+// query examines a bounded number of rows. Next is the position to continue from in the same
+// direction; "" if there are no more rows.
 type Page struct {
 	Rows    []Row
 	Next    string

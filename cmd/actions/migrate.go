@@ -197,8 +197,7 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 	return true, nil
 }
 
-// misfit records in out why the history diverges from the new document. It returns errors
-// that have another cause.
+// misfit records in out why the history diverges from the new document. It returns all other errors.
 func (m *Migration) misfit(err error, to side) error {
 	if store.Temporary(err) || errors.Is(err, store.ErrNotFound) {
 		return err

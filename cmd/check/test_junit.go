@@ -60,7 +60,7 @@ type (
 	}
 )
 
-// writeJUnit writes --junit.
+// writeJUnit writes the report of --junit.
 func (b *batch) writeJUnit() error {
 	if b.junit == "" {
 		return nil

@@ -224,8 +224,8 @@ func compareSides(a, b *diffSide, all bool) diffResult {
 	return out
 }
 
-// merged returns the task runs of both sides: those of the first side in order, with each run that
-// only the second side has after the run that precedes it there.
+// merged returns the task runs of both sides, in the order of the first side. A run that only the
+// second side has follows the run that precedes it there.
 func merged(a, b []string) []string {
 	known := make(map[string]bool, len(a))
 	for _, task := range a {

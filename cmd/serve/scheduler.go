@@ -212,8 +212,8 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	return nil
 }
 
-// prepare checks the table and the number of partitions. It returns an error if the settings give another
-// number than Redis knows.
+// prepare checks the table and the number of partitions. It returns an error if that number differs
+// between the settings and Redis.
 func (s *scheduling) prepare(ctx context.Context) error {
 	if s.table != nil {
 		if err := s.table.Ready(ctx); err != nil {
@@ -382,7 +382,7 @@ func (s *scheduling) run(ctx context.Context) error {
 	return errors.Join(err, <-served)
 }
 
-// work prepares, unless that has been done, and runs the actors until ctx ends.
+// work prepares the scheduler, if necessary, and runs the actors until ctx ends.
 func (s *scheduling) work(ctx context.Context) error {
 	if !s.prepared {
 		err := s.await(ctx)
@@ -397,7 +397,7 @@ func (s *scheduling) work(ctx context.Context) error {
 	return s.actors.Run(ctx, s.log)
 }
 
-// await prepares, and repeats that while the scheduler's store is away.
+// await prepares the scheduler. It retries while the store is unavailable.
 func (s *scheduling) await(ctx context.Context) error {
 	waits := func(err error) { s.log.WarnContext(ctx, "waiting for the scheduler's store", "err", err) }
 	return retry(ctx, away, waits, func() error { return s.prepare(ctx) })

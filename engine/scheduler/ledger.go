@@ -48,8 +48,8 @@ type Ledger interface {
 	// cursor of the next page, "" after the last one.
 	List(ctx context.Context, filter schedule.Filter) (page []schedule.Event, next string, err error)
 
-	// Claim makes up to Most events of a partition FIRING and returns them: those that are due
-	// and those whose lease has ended, oldest first. No event is claimed before its Next, by
+	// Claim makes up to Limit events of a partition FIRING and returns them: those that are due
+	// and those whose lease has expired, oldest first. No event is claimed before its Next, by
 	// the clock of Redis. A ledger that publishes events itself returns those as Fired.
 	Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error)
 

@@ -255,7 +255,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 // would refuse a write.
 const writeProbe = "#!lua\nreturn 1"
 
-// RefusedWrites returns why Redis would refuse a write at the moment, "" if it would not. It writes
+// RefusedWrites returns why Redis currently refuses writes, "" if it does not. It writes
 // nothing. A Redis older than 7 does not say.
 func RefusedWrites(ctx context.Context, s *Store) (reason string, err error) {
 	return refusedWrites(s.rdb.Eval(ctx, writeProbe, []string{s.ClockKey()}).Err())

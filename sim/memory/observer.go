@@ -18,7 +18,7 @@ type Entry struct {
 	Fields                   []string // nil if it was removed from its stream
 }
 
-// claimed reports that an entry is about to get another owner.
+// claimed reports that the owner of an entry is about to change.
 func (db *Database) claimed(g *group, p *pending, to *consumer) {
 	if db.Observer.Claimed != nil && p.owner != to {
 		db.Observer.Claimed(Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(db.ms-p.deliveredAt)*time.Millisecond)

@@ -186,7 +186,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// forget drops hosts that have been silent for long.
+// forget drops hosts that have been silent for a long time.
 func (s *Set) forget() {
 	for host, b := range s.hosts {
 		if s.clock.Sub(b.changed) > quietAfter && s.clock.After(b.until) {
@@ -210,7 +210,7 @@ func (s *Set) reserve() {
 	delete(s.hosts, least)
 }
 
-// before orders hosts by which to drop first.
+// before reports whether to drop one host before another.
 func before(to Target, b *breaker, otherTo Target, other *breaker) bool {
 	switch {
 	case (b.circuit == Closed) != (other.circuit == Closed):
@@ -284,7 +284,7 @@ type Failure struct {
 	Private    bool          // the host's name contains a secret
 }
 
-// Succeed reports that the host answered.
+// Succeed reports that the host responded.
 func (a *Attempt) Succeed() {
 	a.end(func(s *Set, b *breaker) {
 		switch {
