@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Errors about clocks that callers distinguish:
+// Errors about clocks that callers distinguish.
 var (
 	ErrClock  = errors.New("the clock cannot be moved")
 	ErrSilent = errors.New("the clock does not respond")
