@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -112,5 +114,49 @@ func TestPermissions(t *testing.T) {
 // drain reads the rest of a log.
 func drain(lines *bufio.Scanner) {
 	for lines.Scan() {
+	}
+}
+
+// While Redis refuses writes because it cannot save its data, what it contains can be read, doctor says why, and serve
+// waits.
+func TestUnsavedRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Serve(t, "--save", "3600 1").Client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dir, err := rdb.ConfigGet(ctx, "dir").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(rdb.Set(ctx, "changed", 1, 0).Err(), os.RemoveAll(dir["dir"]), rdb.BgSave(ctx).Err()); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(t, func() bool {
+		err := rdb.Ping(ctx).Err()
+		return err != nil && strings.HasPrefix(err.Error(), "MISCONF")
+	}) {
+		t.Fatal("Redis accepts writes")
+	}
+	address := "redis://" + redistest.AddrOf(t, rdb)
+	if _, stderr, code := flunq(t, nil, "ps", "--redis-url", address); code != 0 {
+		t.Errorf("ps: code %d, %s", code, stderr)
+	}
+	if stdout, _, code := flunq(t, nil, "doctor", "--redis-url", address); code != 4 || !strings.Contains(stdout, "master that refuses writes: it cannot save its data to disk (MISCONF)") {
+		t.Errorf("doctor: code %d, %s", code, stdout)
+	}
+	_, lines, code := serving(ctx, t, "--redis-url", address)
+	for lines.Scan() && !strings.Contains(lines.Text(), "MISCONF") {
+	}
+	go drain(lines)
+	if err := rdb.ConfigSet(ctx, "stop-writes-on-bgsave-error", "no").Err(); err != nil {
+		t.Fatal(err)
+	}
+	file := written(t, "w.yaml", "document: {dsl: '1.0.3', namespace: d, name: w, version: '1.0.0'}\ndo: [a: {set: {done: true}}]\n")
+	if _, stderr, code := flunq(t, nil, "start", file, "--wait", "--timeout", "50s", "--redis-url", address); code != 0 {
+		t.Errorf("start: code %d, %s", code, stderr)
+	}
+	cancel()
+	if got := <-code; got != 0 && got != 130 {
+		t.Errorf("serve: exit code %d", got)
 	}
 }

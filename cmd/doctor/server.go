@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -79,6 +80,9 @@ func ofRole(v store.Server) finding {
 	case v.Role == "replica":
 		f.State, f.Text = isBad, "a replica, which accepts no writes"
 		f.Remedy = fmt.Sprintf("use its master at %s, or redis-sentinel:// which finds it", v.Master)
+	case v.Refuses != "":
+		f.State, f.Text = isBad, cmp.Or(v.Role, "server")+" that refuses writes: "+v.Refuses
+		f.Remedy = "until it accepts them, the services wait"
 	case v.Role == "":
 		f.State, f.Text = isUnknown, "its role is not reported"
 	case v.Replicas >= 0:

@@ -153,7 +153,7 @@ func Reachable(ctx context.Context, s *Store, what string) (reachable []string, 
 	silent := map[string]error{} // by the address of the master
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, address string) error {
 		running.Go(func() {
-			if err := master.Ping(ctx).Err(); err != nil {
+			if err := master.Ping(ctx).Err(); err != nil && !unsaved(err) {
 				mu.Lock()
 				defer mu.Unlock()
 				silent[address] = err

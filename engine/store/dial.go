@@ -80,6 +80,8 @@ func check(ctx context.Context, rdb wire.Redis) error {
 		return errClusterNode
 	case strings.Contains(sentinel.Val(), "sentinel_masters:"):
 		return errSentinel
+	case unsaved(ping.Err()):
+		return nil // it can be read
 	case ping.Err() == nil && (cluster.Err() != nil || sentinel.Err() != nil):
 		return nil //nolint:nilerr // not every user may ask for this information
 	default:
@@ -299,10 +301,13 @@ func Redacted(address string) string {
 	return scheme + "://" + rest
 }
 
+// unsaved reports whether Redis refuses a write, or a PING, because it cannot save its data to disk.
+func unsaved(err error) bool { return redis.HasErrorPrefix(err, "MISCONF") }
+
 // temporary reports errors of a Redis that will recover: it is loading its data, follows another
-// master, is full, or has lost its replicas.
+// master, is full, cannot save its data, or has lost its replicas.
 func temporary(err error) bool {
-	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsOOMError(err) ||
+	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsOOMError(err) || unsaved(err) ||
 		redis.IsMasterDownError(err) || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) ||
 		redis.IsNoReplicasError(err) || redis.IsMaxClientsError(err) || errors.Is(err, redis.ErrPoolTimeout)
 }

@@ -26,6 +26,7 @@ type Server struct {
 	Replicas int64  // that are connected
 	Guarded  int64  // minimum number of replicas for it to accept writes
 	Loading  string // yes while it loads its data
+	Refuses  string // why it refuses writes; "" also if it is older than 7
 
 	AppendOnly string // off, or the fsync policy: always, everysec, no; on if that is unknown
 	Saves      string // the setting save: when it takes snapshots; "off" if never
@@ -60,7 +61,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 
 func serverOf(ctx context.Context, node wire.Redis) (Server, error) {
 	pipe := node.Pipeline()
-	info, clock := pipe.Info(ctx), pipe.Time(ctx)
+	info, clock, probe := pipe.Info(ctx), pipe.Time(ctx), pipe.Eval(ctx, writeProbe, nil)
 	replies := map[string]*redis.MapStringStringCmd{}
 	for _, name := range settings() {
 		replies[name] = pipe.ConfigGet(ctx, name)
@@ -78,6 +79,7 @@ func serverOf(ctx context.Context, node wire.Redis) (Server, error) {
 		}
 	}
 	v := ReadServer(info.Val(), config)
+	v.Refuses, _ = refusedWrites(probe.Err())
 	v.Time = clock.Val().UTC()
 	if clock.Err() != nil {
 		v.Time = time.Time{}
@@ -278,7 +280,7 @@ func refusedWrites(err error) (reason string, _ error) {
 		return "it is a replica that has lost its master", nil
 	case redis.IsClusterDownError(err):
 		return "the cluster is down (CLUSTERDOWN)", nil
-	case strings.HasPrefix(err.Error(), "MISCONF "):
+	case unsaved(err):
 		return "it cannot save its data to disk (MISCONF)", nil
 	default:
 		return "", nil // an older version does not know such a first line
