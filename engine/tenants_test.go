@@ -313,7 +313,7 @@ func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 		hostile := []string{"a", "c", "d"}
 		release := make(chan struct{})
 		var mu sync.Mutex
-		under, limit := map[string]int{}, map[string]int{}
+		under, peak := map[string]int{}, map[string]int{}
 		var all sync.WaitGroup
 		opts := engine.Defaults()
 		opts.Process, opts.Tenants, opts.Executors, opts.ExtraExecutors = "hanging", append(hostile, "b"), each, 7*each
@@ -321,7 +321,7 @@ func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 			if tenant := req.URL.Query().Get("tenant"); tenant != "b" {
 				mu.Lock()
 				under[tenant]++
-				limit[tenant] = max(limit[tenant], under[tenant])
+				peak[tenant] = max(peak[tenant], under[tenant])
 				mu.Unlock()
 				<-release
 				mu.Lock()
@@ -366,8 +366,8 @@ do:
 		all.Wait()
 		for _, tenant := range hostile {
 			ends(t, e, tenant, fmt.Sprint("x", hang-1))
-			if limit[tenant] != each {
-				t.Errorf("tenant %s had %d calls under way at most, want %d", tenant, limit[tenant], each)
+			if peak[tenant] != each {
+				t.Errorf("tenant %s had %d calls under way at most, want %d", tenant, peak[tenant], each)
 			}
 		}
 	})

@@ -49,8 +49,8 @@ func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
 	case delivery.Claimed:
 		at := crashKey(sh.keys.Stream(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
-		if limit := i.silent[at]; m.Crashes > limit {
-			sh.report("a crash is counted only if a process fell silent", m.Event.Execution, "%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, limit)
+		if allowed := i.silent[at]; m.Crashes > allowed {
+			sh.report("a crash is counted only if a process fell silent", m.Event.Execution, "%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, allowed)
 		}
 	case delivery.Began:
 		if i.inProgress[by] == nil {

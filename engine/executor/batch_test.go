@@ -280,11 +280,11 @@ func TestOneReads(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 8, 5*time.Millisecond)
-		var reading, limit, reads atomic.Int64
+		var reading, peak, reads atomic.Int64
 		s.tap.set(func(name string) error {
 			if name == "pipeline" {
 				reads.Add(1)
-				limit.Store(max(limit.Load(), reading.Add(1)))
+				peak.Store(max(peak.Load(), reading.Add(1)))
 			}
 			return nil
 		}, func(name string) error {
@@ -296,7 +296,7 @@ func TestOneReads(t *testing.T) {
 		s.work(t)
 		s.request(t, "ask", callTask)
 		until(t, "reads", func() bool { return reads.Load() > 20 && len(s.replies(t)) == 1 })
-		if n := limit.Load(); n != 1 {
+		if n := peak.Load(); n != 1 {
 			t.Errorf("%d read concurrently, want 1", n)
 		}
 	})

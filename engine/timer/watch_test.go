@@ -20,7 +20,7 @@ import (
 )
 
 // reads counts the reads of a client, and how many of them block at the same time.
-type reads struct{ begun, waiting, limit atomic.Int64 }
+type reads struct{ begun, waiting, peak atomic.Int64 }
 
 func (r *reads) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (r *reads) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
@@ -30,7 +30,7 @@ func (r *reads) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 		for _, cmd := range cmds {
 			if cmd.Name() == "xreadgroup" {
 				r.begun.Add(1)
-				r.limit.Store(max(r.limit.Load(), r.waiting.Add(1)))
+				r.peak.Store(max(r.peak.Load(), r.waiting.Add(1)))
 				defer r.waiting.Add(-1)
 			}
 		}
@@ -93,9 +93,9 @@ func TestIdleServicesRest(t *testing.T) {
 	eventually(t, "the timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 1 })
 	eventually(t, "only one waits", func() bool {
 		before := r.begun.Load()
-		r.limit.Store(0)
+		r.peak.Store(0)
 		time.Sleep(3 * block)
-		return r.begun.Load()-before <= 4 && r.limit.Load() == 1
+		return r.begun.Load()-before <= 4 && r.peak.Load() == 1
 	})
 	w.send(t, event.TimerScheduled, at(999*24*time.Hour))
 	eventually(t, "the second timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 2 })

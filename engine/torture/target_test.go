@@ -71,15 +71,15 @@ type answer struct {
 }
 
 // runs returns the number of runs of tasks below a path: the most for one task, and all together.
-func (g *target) runs(below string) (limit, all int) {
+func (g *target) runs(below string) (peak, all int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, calls := range g.calls {
 		if strings.HasPrefix(calls[0].path, below) {
-			limit, all = max(limit, len(calls)), all+len(calls)
+			peak, all = max(peak, len(calls)), all+len(calls)
 		}
 	}
-	return limit, all
+	return peak, all
 }
 
 // needless returns how many runs repeated a task that a running process was performing, or

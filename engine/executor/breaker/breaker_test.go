@@ -475,12 +475,12 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	}
 	call.Fail(breaker.Failure{Reason: "EOF"})
 	var mu sync.Mutex
-	under, limit := 0, 0
+	under, peak := 0, 0
 	count := func(n int) {
 		mu.Lock()
 		defer mu.Unlock()
 		under += n
-		limit = max(limit, under)
+		peak = max(peak, under)
 	}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -498,8 +498,8 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if limit < 1 || limit > probes {
-		t.Errorf("%d concurrent probes, want 1 to %d", limit, probes)
+	if peak < 1 || peak > probes {
+		t.Errorf("%d concurrent probes, want 1 to %d", peak, probes)
 	}
 }
 
