@@ -55,10 +55,10 @@ do:
 		select {
 		case got := <-running[i].code:
 			if got != want {
-				t.Errorf("%d: exit code %d, want %d: %s", i, got, want, running[i].text())
+				t.Errorf("%d: exit code %d, want %d: %s", i, got, want, running[i].all())
 			}
 		case <-ctx.Done():
-			t.Fatalf("%d goes on: %s", i, running[i].text())
+			t.Fatalf("%d goes on: %s", i, running[i].all())
 		}
 	}
 	followed.await(t, "workflow.completed")
@@ -210,38 +210,24 @@ func (l *link) mend() {
 
 // outlasting is a command that runs while the test goes on.
 type outlasting struct {
-	code chan int
+	log // what it prints
 
-	lock sync.Mutex
-	out  bytes.Buffer
+	code chan int
 }
 
 func begin(ctx context.Context, redis string, args ...string) *outlasting {
-	b := &outlasting{code: make(chan int, 1)}
+	o := &outlasting{code: make(chan int, 1)}
 	go func() {
-		b.code <- cmd.Execute(ctx, append(args, "--redis-url", redis), cli.Streams{In: strings.NewReader(""), Out: b, Err: b, Env: environment(nil)})
+		o.code <- cmd.Execute(ctx, append(args, "--redis-url", redis), cli.Streams{In: strings.NewReader(""), Out: o, Err: o, Env: environment(nil)})
 	}()
-	return b
-}
-
-// Write receives what the command prints.
-func (b *outlasting) Write(p []byte) (int, error) {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	return b.out.Write(p)
-}
-
-func (b *outlasting) text() string {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	return b.out.String()
+	return o
 }
 
 // await waits until the command has printed a text.
-func (b *outlasting) await(t *testing.T, want string) {
+func (o *outlasting) await(t *testing.T, want string) {
 	t.Helper()
-	if !eventually(t, func() bool { return strings.Contains(b.text(), want) }) {
-		t.Fatalf("it did not print %q: %s", want, b.text())
+	if !eventually(t, func() bool { return strings.Contains(o.all(), want) }) {
+		t.Fatalf("it did not print %q: %s", want, o.all())
 	}
 }
 
