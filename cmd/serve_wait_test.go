@@ -155,6 +155,9 @@ func TestUnsavedRedis(t *testing.T) {
 	if _, stderr, code := flunq(t, nil, "start", file, "--wait", "--timeout", "50s", "--redis-url", address); code != 0 {
 		t.Errorf("start: code %d, %s", code, stderr)
 	}
+	if err := rdb.ConfigSet(ctx, "stop-writes-on-bgsave-error", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
 	if got := <-code; got != 0 && got != 130 {
 		t.Errorf("serve: exit code %d", got)

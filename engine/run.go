@@ -22,7 +22,8 @@ const (
 
 // Run runs all services until ctx ends. It logs a failed step and repeats it. When ctx
 // ends, steps in progress get a few seconds to finish, and messages that were read but not
-// begun are released so that other processes need not wait for the lease to expire. While Run
+// begun are released so that other processes need not wait for the lease to expire; without Redis
+// they do. While Run
 // is active, the process is registered in Redis if Options.Command is set.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.awaitRedis(ctx, log); err != nil {
@@ -51,7 +52,12 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	}
 	wg.Wait()
 	ended := context.WithoutCancel(ctx)
-	return errors.Join(e.Release(ended), signOff(ended))
+	err := errors.Join(e.Release(ended), signOff(ended))
+	if store.Temporary(err) {
+		log.WarnContext(ended, "stopped without handing over its work: other processes take it over after a lease", "err", err)
+		return nil
+	}
+	return err
 }
 
 // awaitRedis prepares, and repeats that while Redis refuses writes for the time being.
