@@ -12,12 +12,12 @@ func failuresTopic() *cobra.Command {
   which two processes died is handled in isolation; after five crashes it
   becomes a dead letter.
 
-Redis is unavailable, fails over, is read-only or full
+Redis is unavailable, fails over, or refuses writes (read-only, full, no disk)
   The services wait, even at startup. Every transition is one script, so it is
   done completely or not at all. Commands that wait or follow (--wait, --follow,
-  --watch) try again for a minute; others end with exit code 6.
-  redis-sentinel://host,host/MASTER and redis-cluster://host,host work ('flunq
-  help cluster').
+  --watch) try again for up to a minute; others end with an error, with exit
+  code 6 if they cannot reach Redis. redis-sentinel://host,host/MASTER and
+  redis-cluster://host,host work ('flunq help cluster').
 
 Redis loses a timer, a listener or a request
   A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with

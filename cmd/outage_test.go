@@ -43,7 +43,7 @@ do:
 	running := []*outlasting{started, followed, watched}
 	link.cut()
 	for _, c := range running {
-		c.await(t, "trying again for a minute: redis: ")
+		c.await(t, "trying again for up to a minute: redis: ")
 	}
 	link.mend()
 	if _, stderr, code := flunq(t, nil, "emit", "--type", "paid", "--redis-url", "redis://"+address); code != 0 {

@@ -54,7 +54,7 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	ended := context.WithoutCancel(ctx)
 	err := errors.Join(e.Release(ended), signOff(ended))
 	if store.Temporary(err) {
-		log.WarnContext(ended, "stopped without handing over its work: other processes take it over after a lease", "err", err)
+		log.WarnContext(ended, "stopped without telling Redis everything: other processes may have to wait for a lease before they take over its work", "err", err)
 		return nil
 	}
 	return err

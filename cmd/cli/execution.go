@@ -145,7 +145,7 @@ func (sh *Shell) Outlast(ctx context.Context, read func() error) error {
 	err := read()
 	for hinted := false; store.Temporary(err) && ctx.Err() == nil && time.Since(began) < outage; err = read() {
 		if !hinted {
-			sh.Hint("trying again for a minute: %v", err)
+			sh.Hint("trying again for up to a minute: %v", err)
 			hinted = true
 		}
 		if err := Pause(ctx, lastPause); err != nil {
@@ -155,8 +155,16 @@ func (sh *Shell) Outlast(ctx context.Context, read func() error) error {
 	return err
 }
 
-// RepeatWith adds to an error after which it is unknown whether a command took effect the id with which it
-// can be repeated without doing it twice.
+// Repeatable adds to an error the id with which a command can be repeated without doing it twice, if Redis
+// may have done it although its reply was lost.
+func Repeatable(id string, err error) error {
+	if !store.Unanswered(err) {
+		return err
+	}
+	return RepeatWith(id, err)
+}
+
+// RepeatWith is like Repeatable, for any error.
 func RepeatWith(id string, err error) error {
 	return fmt.Errorf("%w; it may have taken effect nevertheless: to repeat the command, give it --id %s", err, id)
 }

@@ -82,7 +82,7 @@ func ofRole(v store.Server) finding {
 		f.Remedy = fmt.Sprintf("use its master at %s, or redis-sentinel:// which finds it", v.Master)
 	case v.Refuses != "":
 		f.State, f.Text = isBad, cmp.Or(v.Role, "server")+" that refuses writes: "+v.Refuses
-		f.Remedy = "until it accepts them, the services wait"
+		f.Remedy = "remove the cause: until then the services wait"
 	case v.Role == "":
 		f.State, f.Text = isUnknown, "its role is not reported"
 	case v.Replicas >= 0:

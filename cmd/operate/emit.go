@@ -156,10 +156,7 @@ func (e *emission) run(ctx context.Context, r *cli.Remote, _ []string) (err erro
 		return err
 	}
 	if err := r.Store.Publish(ctx, out); err != nil {
-		if store.Unanswered(err) {
-			return cli.RepeatWith(out.ID, err) // an execution receives each id of a source once
-		}
-		return err
+		return cli.Repeatable(out.ID, err) // an execution receives each id of a source once
 	}
 	cli.HintUnserved(ctx, e.sh, r, "worker")
 	text := fmt.Sprintf("sent %s: %s for %s", out.ID, actions.Listening(len(listeners)), e.typ)
@@ -197,10 +194,8 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("%w; 'flunq ps' lists executions", err)
-	case store.Unanswered(err):
-		return cli.RepeatWith(in.ID, err)
 	case err != nil:
-		return err
+		return cli.Repeatable(in.ID, err)
 	}
 	cli.HintUnserved(ctx, e.sh, r, "worker", "timer")
 	row := setRow{

@@ -209,11 +209,8 @@ func (m *resetCommand) confirmReset(ctx context.Context, rows []resetRow, select
 func (m *resetCommand) one(ctx context.Context, r *cli.Remote, by actions.Resetter, x store.Execution, task string) error {
 	id := cmp.Or(m.id, strings.ToLower(rand.Text()))
 	out, err := by.Reset(ctx, x, task, id)
-	if store.Unanswered(err) {
-		return cli.RepeatWith(id, err)
-	}
 	if err != nil {
-		return err
+		return cli.Repeatable(id, err)
 	}
 	if !out.Done && m.id == "" {
 		out.ID = ""

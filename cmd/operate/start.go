@@ -120,11 +120,8 @@ func (s *starter) run(ctx context.Context, given string) error {
 	b.Tenant, b.Namespace, b.Name, b.Version = r.Tenant, doc.Namespace, doc.Name, doc.Version
 	row, err := s.start(ctx, r, b)
 	if err != nil {
-		switch {
-		case errors.Is(err, store.ErrExists):
+		if errors.Is(err, store.ErrExists) {
 			return fmt.Errorf("%w: 'flunq show %s' shows it; ids cannot be reused", err, b.ID)
-		case store.Unanswered(err):
-			return cli.RepeatWith(b.ID, err)
 		}
 		return err
 	}
@@ -140,7 +137,7 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	row := startedRow{ID: b.ID, Status: string(decide.Pending)}
 	if s.due.after+s.due.at == "" {
 		if err := engine.StartExecution(ctx, r.Store, b); err != nil || s.id == "" {
-			return row, err
+			return row, cli.Repeatable(b.ID, err)
 		}
 		return row, s.cancelStart(ctx, r, b.ID)
 	}
@@ -154,7 +151,7 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	}
 	t, moved, err := engine.ScheduleStart(ctx, r.Store, b, at, cmp.Or(s.due.key, timers.StartKey))
 	if err != nil {
-		return row, err
+		return row, cli.Repeatable(b.ID, err)
 	}
 	verb := "starts"
 	if moved {

@@ -48,11 +48,11 @@ func (s Streams) Replies(ctx context.Context, replies []Reply) ([]bool, error) {
 	sent := make([]bool, len(replies))
 	for from := 0; from < len(replies); {
 		n, data := 0, 0
-		for _, a := range replies[from:] {
-			if n == maxReplies || n > 0 && data+len(a.Event.Data) > maxData {
+		for _, r := range replies[from:] {
+			if n == maxReplies || n > 0 && data+len(r.Event.Data) > maxData {
 				break
 			}
-			n, data = n+1, data+len(a.Event.Data)
+			n, data = n+1, data+len(r.Event.Data)
 		}
 		if err := s.replies(ctx, replies[from:from+n], sent[from:]); err != nil {
 			return sent, store.Failed("reply", err)
@@ -66,14 +66,14 @@ func (s Streams) Replies(ctx context.Context, replies []Reply) ([]bool, error) {
 func (s Streams) replies(ctx context.Context, replies []Reply, sent []bool) error {
 	m := replies[0].Message
 	var answered store.IDRange
-	for _, a := range replies {
-		answered.Add(a.Message.ID)
+	for _, r := range replies {
+		answered.Add(r.Message.ID)
 	}
 	const own, each = 7, 10 // arguments
 	args := make([]any, 0, own+each*len(replies))
 	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(replies)), !s.rdb.Embedded)
-	for _, a := range replies {
-		args = s.store.AppendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
+	for _, r := range replies {
+		args = s.store.AppendEvent(append(args, &r.Message.ID), r.Event, m.Tenant, false)
 	}
 	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
 	if err != nil {
