@@ -45,7 +45,7 @@ func (m *model) act(a Action) tea.Cmd {
 	return c.plan()
 }
 
-// planned shows the plan of an action. After a wrong answer it asks for the action's input again.
+// planned shows the plan of an action. After invalid input it asks for the action's input again.
 func (m *model) planned(r planMade) {
 	r.of.take(r)
 	if r.err == nil || m.dialog != dialog(r.of) || errors.Is(r.err, ErrLost) {
@@ -131,12 +131,12 @@ func (m *model) done(r actionDone) tea.Cmd {
 }
 
 // showText shows a short text in the last line, and a long one in a dialog.
-func (m *model) showText(title, text string, wrong bool) {
+func (m *model) showText(title, text string, problem bool) {
 	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || canvas.Width(text) > m.width-4) {
-		m.dialog = &message{title: title, text: text, bad: wrong}
+		m.dialog = &message{title: title, text: text, bad: problem}
 		return
 	}
-	m.notify(text, wrong)
+	m.notify(text, problem)
 }
 
 // maxCopied is the maximum number of bytes, before base64, that terminals accept for the clipboard.

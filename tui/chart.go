@@ -11,12 +11,12 @@ import (
 
 // chart draws the lines of a tree on a time axis: when each worked and when it waited.
 type chart struct {
-	tree  *taskTree
-	look  canvas.Look
-	how   treeLook
-	scale *axis.Scale
-	space int  // cells of the axis
-	ended bool // no more events arrive, so the present is not drawn
+	tree    *taskTree
+	theme   canvas.Theme
+	options treeOptions
+	scale   *axis.Scale
+	width   int  // cells of the axis
+	ended   bool // no more events arrive, so the present is not drawn
 }
 
 // chartHead is the number of rows above the lines: the times and the ruler.
@@ -24,7 +24,7 @@ const chartHead = 2
 
 // drawChart draws the visible lines as a chart, with the axis above it, and a legend below it if
 // there is space.
-func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
+func (t *taskTree) drawChart(a canvas.Area, theme canvas.Theme, options treeOptions) {
 	if a.H <= chartHead {
 		return
 	}
@@ -40,12 +40,12 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 	if a.W >= 100 {
 		starts = 9
 	}
-	c := &chart{tree: t, look: l, how: how, space: max(1, a.W-names-1-starts-times)}
-	state := cmp.Or(how.top.State, t.runs[0].State)
+	c := &chart{tree: t, theme: theme, options: options, width: max(1, a.W-names-1-starts-times)}
+	state := cmp.Or(options.top.State, t.runs[0].State)
 	c.ended = state.Ended() || t.runs[0].Began.At.IsZero()
-	cells := 100 / float64(c.space)
+	cells := 100 / float64(c.width)
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickWidth: 9 * cells, BreakWidth: 9 * cells})
-	c.head(a.Part(names+1, 0, c.space, chartHead))
+	c.head(a.Part(names+1, 0, c.width, chartHead))
 	if starts > 0 {
 		a.Part(0, 0, a.W-times, 1).Right(0, canvas.Faint, "start")
 		a.Right(0, canvas.Faint, "took")
@@ -53,10 +53,10 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 	w := &t.window
 	w.Rows(body, len(w.lines), canvas.Normal, func(row canvas.Area, at int) {
 		line := &w.lines[at]
-		text := t.text(l, line, &how)
-		x := t.drawName(row.Part(0, 0, names, 1), l, line, &text)
-		l.Rest(row.Part(0, 0, names, 1), x+1, text.noted, text.notes)
-		c.line(row.Part(names+1, 0, c.space, 1), line)
+		text := t.text(theme, line, &options)
+		x := t.drawName(row.Part(0, 0, names, 1), theme, line, &text)
+		theme.Rest(row.Part(0, 0, names, 1), x+1, text.noted, text.notes)
+		c.line(row.Part(names+1, 0, c.width, 1), line)
 		if times > 0 {
 			row.Right(0, canvas.Normal, text.time)
 		}
@@ -64,39 +64,39 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 			row.Part(0, 0, a.W-times, 1).Right(0, canvas.Faint, c.start(line))
 		}
 		if at == w.Cursor {
-			row.Part(0, 0, names, 1).Fill(0, cursorStyle(how.focus))
+			row.Part(0, 0, names, 1).Fill(0, cursorStyle(options.focus))
 		}
 	})
 	if body.H < a.H-chartHead {
 		c.legend(a.Part(0, a.H-1, a.W, 1))
 	}
 	if len(w.lines) == 0 {
-		body.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, l.More()))
+		body.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, theme.More()))
 	}
 }
 
 // The symbols of a chart.
-func workSign(l canvas.Look) string   { return l.Pick("█", "#") }
-func waitSign(l canvas.Look) string   { return l.Pick("░", ".") }
-func pauseSign(l canvas.Look) string  { return l.Pick("▒", "%") }
-func futureSign(l canvas.Look) string { return l.Pick("╌", ":") }
-func nowSign(l canvas.Look) string    { return l.Pick("│", "|") }
+func workSign(theme canvas.Theme) string   { return theme.Pick("█", "#") }
+func waitSign(theme canvas.Theme) string   { return theme.Pick("░", ".") }
+func pauseSign(theme canvas.Theme) string  { return theme.Pick("▒", "%") }
+func futureSign(theme canvas.Theme) string { return theme.Pick("╌", ":") }
+func nowSign(theme canvas.Theme) string    { return theme.Pick("│", "|") }
 
 // legend explains the symbols.
 func (c *chart) legend(a canvas.Area) {
-	l, x := c.look, 1
+	theme, x := c.theme, 1
 	for _, part := range []struct {
 		style canvas.Style
 		sign  string
 		what  string
 	}{
-		{canvas.Good, workSign(l), "works"},
-		{canvas.Calm, waitSign(l), "waits"},
-		{canvas.Warn, pauseSign(l), "waiting to retry"},
-		{canvas.Calm, futureSign(l), "remaining wait"},
-		{canvas.Strong, nowSign(l), "now"},
+		{canvas.Good, workSign(theme), "works"},
+		{canvas.Calm, waitSign(theme), "waits"},
+		{canvas.Warn, pauseSign(theme), "waiting to retry"},
+		{canvas.Calm, futureSign(theme), "remaining wait"},
+		{canvas.Strong, nowSign(theme), "now"},
 	} {
-		if x+canvas.Width(part.what)+4 > a.W || c.ended && (part.sign == nowSign(l) || part.sign == futureSign(l)) {
+		if x+canvas.Width(part.what)+4 > a.W || c.ended && (part.sign == nowSign(theme) || part.sign == futureSign(theme)) {
 			return
 		}
 		x = a.Put(x, 0, part.style, part.sign+part.sign) + 1
@@ -196,7 +196,7 @@ func (c *chart) momentsOf(out []history.Moment, at int32) []history.Moment {
 
 // now is after everything that has happened.
 func (c *chart) now() history.Moment {
-	return history.Moment{At: c.how.now, Version: c.tree.x.Version + 1}
+	return history.Moment{At: c.options.now, Version: c.tree.x.Version + 1}
 }
 
 // until returns when the wait of a run ends, if that is known and in the future.
@@ -205,10 +205,10 @@ func (c *chart) until(r *taskRun) (at history.Moment) {
 		return at
 	}
 	until := r.Until
-	if timer, ok := c.how.timers[r.String()]; ok {
+	if timer, ok := c.options.timers[r.String()]; ok {
 		until = timer.At
 	}
-	if until.After(c.how.now) {
+	if until.After(c.options.now) {
 		at = history.Moment{At: until, Version: c.tree.x.Version + 2}
 	}
 	return at
@@ -216,33 +216,33 @@ func (c *chart) until(r *taskRun) (at history.Moment) {
 
 // cell returns the position of a moment on the axis.
 func (c *chart) cell(at history.Moment) int {
-	return max(0, min(c.space-1, int(c.scale.X(at)*float64(c.space)/100)))
+	return max(0, min(c.width-1, int(c.scale.X(at)*float64(c.width)/100)))
 }
 
 // head draws the times, and the ruler with its breaks and the present moment.
 func (c *chart) head(a canvas.Area) {
-	l := c.look
-	a.Put(0, 1, canvas.Faint, strings.Repeat(l.Pick("─", "-"), a.W))
+	theme := c.theme
+	a.Put(0, 1, canvas.Faint, strings.Repeat(theme.Pick("─", "-"), a.W))
 	end := 0
 	for _, t := range c.scale.Ticks {
-		x := int(t.X * float64(c.space) / 100)
+		x := int(t.X * float64(c.width) / 100)
 		if x < end || x+canvas.Width(t.Label) > a.W {
 			continue
 		}
 		end = a.Put(x, 0, canvas.Faint, t.Label) + 1
-		a.Put(x, 1, canvas.Faint, l.Pick("┬", "+"))
+		a.Put(x, 1, canvas.Faint, theme.Pick("┬", "+"))
 	}
 	for _, b := range c.scale.Breaks {
-		from, to := int(b.From*float64(c.space)/100)+1, int(b.To*float64(c.space)/100)
-		text := l.Pick("≈", "~") + history.Duration(b.Long)
+		from, to := int(b.From*float64(c.width)/100)+1, int(b.To*float64(c.width)/100)
+		text := theme.Pick("≈", "~") + history.Duration(b.Long)
 		if canvas.Width(text) > to-from {
-			text = l.Pick("≈", "~")
+			text = theme.Pick("≈", "~")
 		}
 		a.Part(from, 1, to-from, 1).Clear()
 		a.Put(from+max(0, to-from-canvas.Width(text))/2, 1, canvas.Accent, text)
 	}
 	if !c.ended {
-		a.Put(c.cell(c.now()), 1, canvas.Strong, l.Pick("▼", "v"))
+		a.Put(c.cell(c.now()), 1, canvas.Strong, theme.Pick("▼", "v"))
 	}
 }
 
@@ -267,10 +267,10 @@ func (c *chart) line(a canvas.Area, line *treeLine) {
 // behind draws the background of the bars: the breaks of the axis, and the present.
 func (c *chart) behind(a canvas.Area) {
 	for _, b := range c.scale.Breaks {
-		a.Put(int((b.From+b.To)/2*float64(c.space)/100), 0, canvas.Faint, c.look.Pick("╎", " "))
+		a.Put(int((b.From+b.To)/2*float64(c.width)/100), 0, canvas.Faint, c.theme.Pick("╎", " "))
 	}
 	if !c.ended {
-		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(c.look))
+		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(c.theme))
 	}
 }
 
@@ -287,12 +287,12 @@ func (c *chart) run(a canvas.Area, at int32, open bool) {
 		c.bar(a, r)
 		return
 	}
-	l := c.look
+	theme := c.theme
 	from, to := c.ends(r)
-	a.Put(from, 0, canvas.Faint, strings.Repeat(l.Pick("─", "-"), to-from+1))
-	a.Put(from, 0, canvas.Faint, l.Pick("├", "|"))
+	a.Put(from, 0, canvas.Faint, strings.Repeat(theme.Pick("─", "-"), to-from+1))
+	a.Put(from, 0, canvas.Faint, theme.Pick("├", "|"))
 	if r.State.Ended() {
-		a.Put(to, 0, canvas.Faint, l.Pick("┤", "|"))
+		a.Put(to, 0, canvas.Faint, theme.Pick("┤", "|"))
 	}
 	c.waits(a, r)
 	if !open {
@@ -304,7 +304,7 @@ func (c *chart) run(a canvas.Area, at int32, open bool) {
 		}
 	}
 	if !c.ended {
-		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(l))
+		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(theme))
 	}
 }
 
@@ -342,12 +342,12 @@ func (c *chart) ends(r *taskRun) (from, to int) {
 // bar draws a run without runs inside.
 func (c *chart) bar(a canvas.Area, r *taskRun) {
 	from, to := c.ends(r)
-	sign, i := workSign(c.look), signOf(c.look, r.State).style
+	sign, i := workSign(c.theme), signOf(c.theme, r.State).style
 	if r.State == Waiting || r.State == Retrying {
 		i = canvas.Busy
 	}
 	if kind := c.tree.tasks.at(r.task).Kind; kind == "listen" || kind == "run" {
-		sign = waitSign(c.look) // its work happens elsewhere
+		sign = waitSign(c.theme) // its work happens elsewhere
 		if r.State == Completed {
 			i = canvas.Calm
 		}
@@ -356,7 +356,7 @@ func (c *chart) bar(a canvas.Area, r *taskRun) {
 	a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
 	c.waits(a, r)
 	if r.State == Faulted || r.State == Cancelled {
-		a.Put(max(from, to-1), 0, i, workSign(c.look))
+		a.Put(max(from, to-1), 0, i, workSign(c.theme))
 	}
 }
 
@@ -370,15 +370,15 @@ func (c *chart) waits(a canvas.Area, r *taskRun) {
 		case c.ended:
 			_, to = c.ends(r)
 		}
-		sign, i := waitSign(c.look), canvas.Calm
+		sign, i := waitSign(c.theme), canvas.Calm
 		if w.State != Waiting {
-			sign, i = pauseSign(c.look), canvas.Warn
+			sign, i = pauseSign(c.theme), canvas.Warn
 		}
 		a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
 	}
 	if until := c.until(r); !until.At.IsZero() {
 		from, to := c.cell(c.now())+1, c.cell(until)
-		a.Put(from, 0, canvas.Calm, strings.Repeat(futureSign(c.look), max(0, to-from+1)))
+		a.Put(from, 0, canvas.Calm, strings.Repeat(futureSign(c.theme), max(0, to-from+1)))
 	}
 }
 

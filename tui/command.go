@@ -15,7 +15,7 @@ import (
 // command is a command that can be typed after a colon.
 type command struct {
 	name, short, args, what string
-	run                     func(m *model, args string) (cmd tea.Cmd, wrong string)
+	run                     func(m *model, args string) (cmd tea.Cmd, problem string)
 }
 
 // commands returns all commands.
@@ -115,7 +115,7 @@ func reschedule(m *model, text string) (tea.Cmd, string) {
 }
 
 // setZone selects the time zone of the display.
-func (m *model) setZone(name string) (cmd tea.Cmd, wrong string) {
+func (m *model) setZone(name string) (cmd tea.Cmd, problem string) {
 	switch name {
 	case "utc":
 		m.zone = time.UTC
@@ -139,12 +139,12 @@ func (m *model) toggleZone() tea.Cmd {
 }
 
 // paint selects other colours.
-func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
+func (m *model) paint(name string) (cmd tea.Cmd, problem string) {
 	background, ok := map[string]Background{"dark": Dark, "light": Light, "none": None}[name]
 	if !ok {
 		return nil, "want dark, light or none"
 	}
-	m.look.Theme = themeOf(background)
+	m.theme.Palette = paletteOf(background)
 	return tea.ClearScreen, ""
 }
 
@@ -154,16 +154,16 @@ func (m *model) run(line string) tea.Cmd {
 	if name == "" {
 		return nil
 	}
-	m.typed = append(slices.DeleteFunc(m.typed, func(old string) bool { return old == line }), line)
+	m.history = append(slices.DeleteFunc(m.history, func(old string) bool { return old == line }), line)
 	// The others explain why they are not available.
 	found := matching(append(m.commands(), commands()...), name)
 	if len(found) == 0 {
 		m.notify("no command is named "+name+" (: lists them)", true)
 		return nil
 	}
-	cmd, wrong := found[0].run(m, strings.TrimSpace(args))
-	if wrong != "" {
-		m.notify(name+": "+wrong, true)
+	cmd, problem := found[0].run(m, strings.TrimSpace(args))
+	if problem != "" {
+		m.notify(name+": "+problem, true)
 	}
 	return cmd
 }
@@ -195,7 +195,7 @@ type commandLine struct {
 }
 
 func newCommandLine(m *model) *commandLine {
-	return &commandLine{all: m.commands(), before: m.typed}
+	return &commandLine{all: m.commands(), before: m.history}
 }
 
 func (*commandLine) typing() bool { return true }
@@ -248,20 +248,20 @@ func (c *commandLine) found() []command {
 }
 
 // draw draws the line at the bottom, with completions above it.
-func (c *commandLine) draw(a canvas.Area, l canvas.Look) {
+func (c *commandLine) draw(a canvas.Area, theme canvas.Theme) {
 	found := c.found()
 	rows := max(0, min(len(found), a.H-4, 24))
 	list := a.Part(0, a.H-2-rows, a.W, rows+1)
 	list.Clear()
-	l.Rule(list, 0, "commands", canvas.Accent)
+	theme.Rule(list, 0, "commands", canvas.Accent)
 	for y := range rows {
-		how := canvas.Normal
+		style := canvas.Normal
 		if y == 0 && c.field.Text() != "" {
-			how = canvas.Strong
+			style = canvas.Strong
 		}
-		x := list.Put(1, y+1, canvas.Accent|how, found[y].name)
+		x := list.Put(1, y+1, canvas.Accent|style, found[y].name)
 		list.Put(x+1, y+1, canvas.Normal, found[y].args)
-		list.Put(24, y+1, canvas.Faint, canvas.Clip(found[y].what, list.W-24, l.More()))
+		list.Put(24, y+1, canvas.Faint, canvas.Clip(found[y].what, list.W-24, theme.More()))
 	}
 	line := a.Part(0, a.H-1, a.W, 1)
 	line.Clear()

@@ -12,7 +12,7 @@ import (
 
 func drawData(v *dataView, w, h int) string {
 	c := canvas.New(w, h)
-	v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, true)
+	v.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, true)
 	return picture(c)
 }
 
@@ -130,7 +130,7 @@ func BenchmarkDataDraw(b *testing.B) {
 	v.To(50_000)
 	c := canvas.New(80, 40)
 	for b.Loop() {
-		v.draw(c.All(), canvas.Look{}, true)
+		v.draw(c.All(), canvas.Theme{}, true)
 	}
 }
 
@@ -143,6 +143,6 @@ func BenchmarkDataDrawLongText(b *testing.B) {
 	v.fold(true)
 	c := canvas.New(80, 40)
 	for b.Loop() {
-		v.draw(c.All(), canvas.Look{}, true)
+		v.draw(c.All(), canvas.Theme{}, true)
 	}
 }

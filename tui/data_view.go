@@ -21,7 +21,7 @@ type dataView struct {
 	canvas.List
 
 	lines []dataLine
-	space int
+	width int
 }
 
 // dataLine is a visible line: an item, its end, or a part of a text.
@@ -48,7 +48,7 @@ func (v *dataView) set(text string) {
 
 // show shows a value that has been parsed already.
 func (v *dataView) show(text string, items []dataItem) {
-	*v = dataView{text: text, items: items, List: canvas.List{Height: max(1, v.Height)}, space: v.space, open: map[int32]bool{}, usual: 100}
+	*v = dataView{text: text, items: items, List: canvas.List{Height: max(1, v.Height)}, width: v.width, open: map[int32]bool{}, usual: 100}
 	if len(v.items) > fewItems {
 		v.usual = v.depthOf(fewItems)
 	}
@@ -81,7 +81,7 @@ func (v *dataView) opened(at int32) bool {
 func (v *dataView) arrange() {
 	v.lines = v.lines[:0]
 	if v.items == nil {
-		v.lines = textLines(v.lines, v.text, v.space, 0)
+		v.lines = textLines(v.lines, v.text, v.width, 0)
 	} else {
 		v.arrangeItems()
 	}
@@ -99,7 +99,7 @@ func (v *dataView) arrangeItems() {
 		v.lines = append(v.lines, dataLine{item: at})
 		switch open := v.opened(at); {
 		case open && i.kind == '"':
-			v.lines = textLines(v.lines, unquoted(v.text[i.from:i.to]), v.space-2*int(i.depth)-4, at)
+			v.lines = textLines(v.lines, unquoted(v.text[i.from:i.to]), v.width-2*int(i.depth)-4, at)
 			at++
 		case open && i.holds():
 			ends = append(ends, at)
@@ -118,9 +118,9 @@ func (v *dataView) arrangeItems() {
 }
 
 // textLines wraps a text.
-func textLines(lines []dataLine, text string, avail int, item int32) []dataLine {
-	if avail <= 0 {
-		avail = 80
+func textLines(lines []dataLine, text string, width int, item int32) []dataLine {
+	if width <= 0 {
+		width = 80
 	}
 	left := maxTextLines
 	for paragraph := range strings.SplitSeq(text, "\n") {
@@ -129,7 +129,7 @@ func textLines(lines []dataLine, text string, avail int, item int32) []dataLine 
 			if left--; left < 0 {
 				return append(lines, dataLine{item: item, part: "(more is not shown)", more: true})
 			}
-			n := fits(paragraph, avail)
+			n := fits(paragraph, width)
 			lines = append(lines, dataLine{item: item, part: paragraph[:n], more: true})
 			paragraph = paragraph[n:]
 		}
@@ -138,16 +138,16 @@ func textLines(lines []dataLine, text string, avail int, item int32) []dataLine 
 }
 
 // fits returns how many bytes of a text fit into a width, at least one character.
-func fits(text string, avail int) int {
+func fits(text string, width int) int {
 	// A character takes a cell or more, or combines with the previous one.
-	if len(text) <= avail && canvas.Plain(text) {
+	if len(text) <= width && canvas.Plain(text) {
 		return len(text)
 	}
 	n, cells := 0, 0
 	for n < len(text) {
 		_, size := utf8.DecodeRuneInString(text[n:])
 		cells += canvas.Width(text[n : n+size])
-		if cells > avail && n > 0 {
+		if cells > width && n > 0 {
 			return n
 		}
 		n += size
@@ -235,28 +235,28 @@ func unquoted(text string) string {
 }
 
 // resize sets the width and the height.
-func (v *dataView) resize(avail, height int) {
+func (v *dataView) resize(width, height int) {
 	v.Height = max(1, height)
-	if avail == v.space {
+	if width == v.width {
 		return
 	}
-	v.space = avail
+	v.width = width
 	if v.lines != nil {
 		v.arrange()
 	}
 }
 
 // draw draws the window.
-func (v *dataView) draw(a canvas.Area, l canvas.Look, focus bool) {
+func (v *dataView) draw(a canvas.Area, theme canvas.Theme, focus bool) {
 	v.resize(a.W, a.H)
 	cursor := canvas.Normal
 	if focus {
 		cursor = canvas.Selected
 	}
-	v.Rows(a, len(v.lines), cursor, func(row canvas.Area, at int) { v.drawLine(row, l, &v.lines[at]) })
+	v.Rows(a, len(v.lines), cursor, func(row canvas.Area, at int) { v.drawLine(row, theme, &v.lines[at]) })
 }
 
-func (v *dataView) drawLine(a canvas.Area, l canvas.Look, line *dataLine) {
+func (v *dataView) drawLine(a canvas.Area, theme canvas.Theme, line *dataLine) {
 	if v.items == nil {
 		a.Put(0, 0, canvas.Normal, line.part)
 		return
@@ -269,7 +269,7 @@ func (v *dataView) drawLine(a canvas.Area, l canvas.Look, line *dataLine) {
 	case line.end:
 		a.Put(x+2, 0, canvas.Faint, closing(i)+comma(i))
 	default:
-		v.drawItem(a, l, line.item, x)
+		v.drawItem(a, theme, line.item, x)
 	}
 }
 
@@ -282,15 +282,15 @@ func comma(i *dataItem) string {
 	return ","
 }
 
-func (v *dataView) drawItem(a canvas.Area, l canvas.Look, at int32, x int) {
+func (v *dataView) drawItem(a canvas.Area, theme canvas.Theme, at int32, x int) {
 	i := &v.items[at]
 	open := v.opened(at)
 	if i.holds() || i.kind == '"' && (open || v.long(i)) {
-		a.Put(x, 0, canvas.Faint, [2]string{l.Pick("▹", "+"), l.Pick("▿", "-")}[truth(open)])
+		a.Put(x, 0, canvas.Faint, [2]string{theme.Pick("▹", "+"), theme.Pick("▿", "-")}[truth(open)])
 	}
 	x += 2
 	if i.name != "" {
-		x = a.Put(x, 0, canvas.Accent, canvas.Clip(i.name, max(8, a.W/2), l.More()))
+		x = a.Put(x, 0, canvas.Accent, canvas.Clip(i.name, max(8, a.W/2), theme.More()))
 		x = a.Put(x, 0, canvas.Faint, ": ")
 	}
 	text := v.text[i.from:i.to]
@@ -298,12 +298,12 @@ func (v *dataView) drawItem(a canvas.Area, l canvas.Look, at int32, x int) {
 	case '{', '[':
 		v.drawHolder(a, i, x, open)
 	case '"':
-		v.drawText(a, l, i, x)
+		v.drawText(a, theme, i, x)
 	case 't', 'f', 'n':
 		x = a.Put(x, 0, canvas.Calm, text)
 		a.Put(x, 0, canvas.Faint, comma(i))
 	default:
-		x = l.Rest(a, x, canvas.Warn, text)
+		x = theme.Rest(a, x, canvas.Warn, text)
 		a.Put(x, 0, canvas.Faint, comma(i))
 	}
 }
@@ -327,11 +327,11 @@ func (*dataView) drawHolder(a canvas.Area, i *dataItem, x int, open bool) {
 // long reports whether a text needs more than one line.
 func (v *dataView) long(i *dataItem) bool {
 	text := v.text[i.from:i.to]
-	avail := v.space - 2*int(i.depth) - canvas.Width(i.name) - 6
-	return len(text) > avail && (len(text) > 4*v.space || canvas.Width(text) > avail)
+	width := v.width - 2*int(i.depth) - canvas.Width(i.name) - 6
+	return len(text) > width && (len(text) > 4*v.width || canvas.Width(text) > width)
 }
 
-func (v *dataView) drawText(a canvas.Area, l canvas.Look, i *dataItem, x int) {
+func (v *dataView) drawText(a canvas.Area, theme canvas.Theme, i *dataItem, x int) {
 	text := v.text[i.from:i.to]
 	if !v.long(i) {
 		x = a.Put(x, 0, canvas.Good, text)
@@ -339,10 +339,10 @@ func (v *dataView) drawText(a canvas.Area, l canvas.Look, i *dataItem, x int) {
 		return
 	}
 	note := " " + history.Number(len(text)-2) + " bytes"
-	avail := max(1, a.W-x-canvas.Width(note)-1)
+	width := max(1, a.W-x-canvas.Width(note)-1)
 	// Read no more than can be shown.
-	head := strings.ToValidUTF8(text[:min(len(text), 4*avail)], "")
-	x = a.Put(x, 0, canvas.Good, canvas.Clip(head, avail, l.More()))
+	head := strings.ToValidUTF8(text[:min(len(text), 4*width)], "")
+	x = a.Put(x, 0, canvas.Good, canvas.Clip(head, width, theme.More()))
 	a.Put(x, 0, canvas.Faint, note+comma(i))
 }
 

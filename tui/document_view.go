@@ -47,25 +47,25 @@ func (v *documentView) show(line int) {
 }
 
 // draw draws the window. states holds the states of tasks by their first lines.
-func (v *documentView) draw(a canvas.Area, l canvas.Look, states map[int]State, focus bool) {
+func (v *documentView) draw(a canvas.Area, theme canvas.Theme, states map[int]State, focus bool) {
 	if v.of == nil {
-		l.Rest(a, 1, canvas.Faint, "the document is unknown")
+		theme.Rest(a, 1, canvas.Faint, "the document is unknown")
 		return
 	}
 	digits := len(strconv.Itoa(len(v.lines)))
 	v.Rows(a, len(v.lines), cursorStyle(focus), func(row canvas.Area, at int) {
 		number, style := strconv.Itoa(at+1), canvas.Faint
 		if state, ok := states[at+1]; ok {
-			s := signOf(l, state)
+			s := signOf(theme, state)
 			style = s.style | canvas.Strong
 			row.Put(0, 0, style, s.glyph)
 		}
 		row.Put(2+digits-len(number), 0, style, number)
-		v.drawText(row.Part(digits+3, 0, row.W, 1), l, v.lines[at])
+		v.drawText(row.Part(digits+3, 0, row.W, 1), theme, v.lines[at])
 	})
 }
 
-func (v *documentView) drawText(a canvas.Area, l canvas.Look, text string) {
+func (v *documentView) drawText(a canvas.Area, theme canvas.Theme, text string) {
 	text = strings.ReplaceAll(text, "\t", "  ")
 	text = canvas.Skip(text[:min(len(text), 4*(a.W+v.shift)+64)], v.shift)
 	trimmed := strings.TrimLeft(text, " -")
@@ -74,12 +74,12 @@ func (v *documentView) drawText(a canvas.Area, l canvas.Look, text string) {
 	key, value, ok := strings.Cut(trimmed, ":")
 	switch {
 	case strings.HasPrefix(trimmed, "#"):
-		l.Rest(a, x, canvas.Faint, trimmed)
+		theme.Rest(a, x, canvas.Faint, trimmed)
 	case ok && key != "" && !strings.ContainsAny(key, " \"'{$") && (value == "" || value[0] == ' '):
-		x = l.Rest(a, x, canvas.Accent, key)
-		l.Rest(a, x, canvas.Normal, ":"+value)
+		x = theme.Rest(a, x, canvas.Accent, key)
+		theme.Rest(a, x, canvas.Normal, ":"+value)
 	default:
-		l.Rest(a, x, canvas.Normal, trimmed)
+		theme.Rest(a, x, canvas.Normal, trimmed)
 	}
 }
 

@@ -97,13 +97,13 @@ func (s *executionScreen) states() map[int]State {
 	return lines
 }
 
-// look returns what the tree shows in addition to its history.
-func (s *executionScreen) look(now time.Time) treeLook {
-	how := treeLook{top: s.execution.Row, timers: s.timers, breaks: s.execution.Breaks, now: now, focus: !s.inPane}
+// treeOptions returns what the tree shows in addition to its history.
+func (s *executionScreen) treeOptions(now time.Time) treeOptions {
+	options := treeOptions{top: s.execution.Row, timers: s.timers, breaks: s.execution.Breaks, now: now, focus: !s.inPane}
 	if len(s.childOfRun) > 0 {
-		how.child = func(run string) bool { return s.childOfRun[run] != "" }
+		options.child = func(run string) bool { return s.childOfRun[run] != "" }
 	}
-	return how
+	return options
 }
 
 // enters returns what enter does at present, nil if nothing, and its hint.

@@ -291,7 +291,7 @@ func (t *runTree) lastOf(runs []int32, before int32, handles bool) int32 {
 	return found
 }
 
-func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
+func (s *executionScreen) drawData(a canvas.Area, theme canvas.Theme, focus bool) {
 	s.data.want(s)
 	title := s.dataTitle()
 	if focus {
@@ -303,14 +303,14 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 	if s.data.problem != "" {
 		i = canvas.Bad
 	}
-	l.Rest(a, 0, i, title)
+	theme.Rest(a, 0, i, title)
 	head := s.dataHead()
 	if head > 1 {
-		l.Rest(a.Part(0, 1, a.W, 1), 0, canvas.Normal, s.madeCall())
+		theme.Rest(a.Part(0, 1, a.W, 1), 0, canvas.Normal, s.madeCall())
 	}
 	rest := a.Part(0, head, a.W, a.H-head)
 	if (s.data.found || s.data.fixed != nil) && s.data.view.text != "" {
-		s.data.view.draw(rest, l, focus)
+		s.data.view.draw(rest, theme, focus)
 	}
 }
 

@@ -23,24 +23,24 @@ const (
 )
 
 // draw draws the screen.
-func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
-	head := s.head(a, l, now)
+func (s *executionScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
+	head := s.head(a, theme, now)
 	s.arrange(a.Part(0, head, a.W, a.H-head))
 	p := &s.areas
 	if p.tree.H > 0 {
-		s.tree.draw(p.tree, l, s.look(now))
+		s.tree.draw(p.tree, theme, s.treeOptions(now))
 	}
 	if p.pane.H > 0 {
-		s.tabs(p.tabs, l)
-		s.drawPane(s.pane, p.pane, l, now)
+		s.tabs(p.tabs, theme)
+		s.drawPane(s.pane, p.pane, theme, now)
 	}
 	if p.third.H > 0 {
-		l.Rule(p.third, 0, s.paneTitle(p.beside), canvas.Faint)
-		s.drawPane(p.beside, p.third.Part(0, 1, p.third.W, p.third.H-1), l, now)
+		theme.Rule(p.third, 0, s.paneTitle(p.beside), canvas.Faint)
+		s.drawPane(p.beside, p.third.Part(0, 1, p.third.W, p.third.H-1), theme, now)
 	}
 	for _, column := range []canvas.Area{p.tabs, p.third} {
 		for y := head; column.X > a.X && y < a.H; y++ {
-			a.Put(column.X-a.X-1, y, canvas.Faint, l.Pick("│", "|"))
+			a.Put(column.X-a.X-1, y, canvas.Faint, theme.Pick("│", "|"))
 		}
 	}
 }
@@ -73,8 +73,8 @@ func (s *executionScreen) arrange(all canvas.Area) {
 }
 
 // tabs draws the titles of the panes.
-func (s *executionScreen) tabs(a canvas.Area, l canvas.Look) {
-	x, apart := a.Put(0, 0, canvas.Faint, l.Pick("─", "-")), " "
+func (s *executionScreen) tabs(a canvas.Area, theme canvas.Theme) {
+	x, apart := a.Put(0, 0, canvas.Faint, theme.Pick("─", "-")), " "
 	if a.W < s.tabsWidth() {
 		apart = ""
 	}
@@ -92,35 +92,35 @@ func (s *executionScreen) tabs(a canvas.Area, l canvas.Look) {
 		x = a.Put(x, 0, canvas.Faint, apart)
 	}
 	if x < a.W {
-		a.Put(x, 0, canvas.Faint, strings.Repeat(l.Pick("─", "-"), a.W-x))
+		a.Put(x, 0, canvas.Faint, strings.Repeat(theme.Pick("─", "-"), a.W-x))
 	}
 }
 
 // tabsWidth returns the width of the titles of the panes.
 func (s *executionScreen) tabsWidth() int {
-	avail := 2
+	width := 2
 	for p := range paneCount {
-		avail += canvas.Width(s.paneTitle(p)) + 2
+		width += canvas.Width(s.paneTitle(p)) + 2
 	}
-	return avail
+	return width
 }
 
 // head draws up to two rows about the execution, its state and the filter, and returns their number.
-func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int {
+func (s *executionScreen) head(a canvas.Area, theme canvas.Theme, now time.Time) int {
 	if !s.known {
 		if s.reads.problem != "" {
-			l.Rest(a, 1, canvas.Bad, s.reads.problem)
+			theme.Rest(a, 1, canvas.Bad, s.reads.problem)
 		} else {
-			l.Rest(a, 1, canvas.Faint, "reading "+s.id)
+			theme.Rest(a, 1, canvas.Faint, "reading "+s.id)
 		}
 		return 1
 	}
-	sign := signOf(l, s.execution.State)
+	sign := signOf(theme, s.execution.State)
 	x := a.Put(0, 0, sign.style|canvas.Strong, sign.glyph+" "+string(s.execution.State)) + 2
 	right := a.Right(0, canvas.Faint, " "+s.progress(now))
 	row := a.Part(0, 0, max(x, right), 1)
-	x = l.Rest(row, x, canvas.Strong, s.id) + 2
-	l.Rest(row, x, canvas.Faint, s.execution.Workflow)
+	x = theme.Rest(row, x, canvas.Strong, s.id) + 2
+	theme.Rest(row, x, canvas.Faint, s.execution.Workflow)
 	if a.H < 6 {
 		return 1
 	}
@@ -129,7 +129,7 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 		return 2
 	}
 	i, text := s.message(now)
-	a.Put(0, 1, i, canvas.Clip(text, a.W, l.More()))
+	a.Put(0, 1, i, canvas.Clip(text, a.W, theme.More()))
 	return 2
 }
 
@@ -175,8 +175,8 @@ func (s *executionScreen) activity(now time.Time) string {
 	for _, run := range open[:min(4, len(open))] {
 		r := &s.tree.runs[run.Index]
 		part := s.tree.nameOf(r) + " " + string(r.State)
-		how := treeLook{timers: s.timers, now: now}
-		if text := s.tree.timeOf(r, &how); text != "" {
+		options := treeOptions{timers: s.timers, now: now}
+		if text := s.tree.timeOf(r, &options); text != "" {
 			part += " " + text
 		}
 		parts = append(parts, part)
@@ -208,49 +208,49 @@ func (s *executionScreen) paneTitle(p pane) string {
 }
 
 // drawPane draws a pane into an area.
-func (s *executionScreen) drawPane(p pane, a canvas.Area, l canvas.Look, now time.Time) {
+func (s *executionScreen) drawPane(p pane, a canvas.Area, theme canvas.Theme, now time.Time) {
 	focus, cursor := s.inPane && p == s.pane, canvas.Normal
 	if focus {
 		cursor = canvas.Selected
 	}
 	switch p {
 	case timelinePane:
-		how := s.look(now)
-		how.focus = true
-		s.tree.drawChart(a, l, how)
+		options := s.treeOptions(now)
+		options.focus = true
+		s.tree.drawChart(a, theme, options)
 	case documentPane:
 		s.document.show(s.tree.chosenTask().Line)
-		s.document.draw(a, l, s.states(), focus)
+		s.document.draw(a, theme, s.states(), focus)
 	case historyPane:
-		s.history.draw(a, l, now, focus)
+		s.history.draw(a, theme, now, focus)
 	case timersPane:
-		s.drawTimers(a, l, now, cursor)
+		s.drawTimers(a, theme, now, cursor)
 	case factsPane:
-		s.drawFacts(a, l, now, cursor)
+		s.drawFacts(a, theme, now, cursor)
 	case childrenPane:
-		s.drawChildren(a, l, now, cursor)
+		s.drawChildren(a, theme, now, cursor)
 	case dataPane, paneCount:
-		s.drawData(a, l, focus)
+		s.drawData(a, theme, focus)
 	}
 }
 
-func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Style) {
+func (s *executionScreen) drawTimers(a canvas.Area, theme canvas.Theme, now time.Time, cursor canvas.Style) {
 	if len(s.execution.Timers) == 0 {
-		l.Rest(a, 1, canvas.Faint, "no timers")
+		theme.Rest(a, 1, canvas.Faint, "no timers")
 	}
 	s.due.Rows(a, len(s.execution.Timers), cursor, func(a canvas.Area, at int) {
 		r := s.execution.Timers[at]
-		sign := signOf(l, r.State)
+		sign := signOf(theme, r.State)
 		a.Put(0, 0, sign.style, sign.glyph)
-		how := canvas.Normal
+		style := canvas.Normal
 		if r.State == Overdue {
-			how = canvas.Warn
+			style = canvas.Warn
 		}
-		x := l.Field(a, 2, 0, 12, how, due(now, r))
-		x = l.Field(a, x+1, 0, 9, canvas.Normal, r.Kind)
-		x = l.Rest(a, x+1, canvas.Normal, s.taskName(r.Task)) + 2
-		x = l.Rest(a, x, canvas.Faint, moment(now, r.At)) + 2
-		l.Rest(a, x, canvas.Faint, r.ID)
+		x := theme.Field(a, 2, 0, 12, style, due(now, r))
+		x = theme.Field(a, x+1, 0, 9, canvas.Normal, r.Kind)
+		x = theme.Rest(a, x+1, canvas.Normal, s.taskName(r.Task)) + 2
+		x = theme.Rest(a, x, canvas.Faint, moment(now, r.At)) + 2
+		theme.Rest(a, x, canvas.Faint, r.ID)
 	})
 }
 
@@ -262,19 +262,19 @@ func (s *executionScreen) taskName(run string) string {
 	return shortRun(run)
 }
 
-func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Style) {
+func (s *executionScreen) drawChildren(a canvas.Area, theme canvas.Theme, now time.Time, cursor canvas.Style) {
 	if len(s.execution.Children) == 0 {
-		l.Rest(a, 1, canvas.Faint, "no children")
+		theme.Rest(a, 1, canvas.Faint, "no children")
 	}
 	s.children.Rows(a, len(s.execution.Children), cursor, func(a canvas.Area, at int) {
 		r := s.execution.Children[at]
-		sign := signOf(l, r.State)
+		sign := signOf(theme, r.State)
 		x := a.Put(0, 0, sign.style, sign.glyph+" ")
-		x = l.Field(a, x, 0, 10, sign.style, string(r.State)) + 1
-		x = l.Rest(a, x, canvas.Normal, r.ID) + 2
-		x = l.Rest(a, x, canvas.Faint, r.Workflow) + 2
-		x = l.Rest(a, x, canvas.Faint, s.taskName(r.Task)) + 2
-		l.Rest(a, x, canvas.Faint, since(now, r.At))
+		x = theme.Field(a, x, 0, 10, sign.style, string(r.State)) + 1
+		x = theme.Rest(a, x, canvas.Normal, r.ID) + 2
+		x = theme.Rest(a, x, canvas.Faint, r.Workflow) + 2
+		x = theme.Rest(a, x, canvas.Faint, s.taskName(r.Task)) + 2
+		theme.Rest(a, x, canvas.Faint, since(now, r.At))
 	})
 }
 
@@ -304,18 +304,18 @@ func (s *executionScreen) allFacts() []fact {
 	return all
 }
 
-func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Style) {
+func (s *executionScreen) drawFacts(a canvas.Area, theme canvas.Theme, now time.Time, cursor canvas.Style) {
 	all := s.allFacts()
 	if len(all) == 0 {
-		l.Rest(a, 1, canvas.Faint, "no facts")
+		theme.Rest(a, 1, canvas.Faint, "no facts")
 	}
-	avail := 0
+	width := 0
 	for _, f := range all {
-		avail = max(avail, min(canvas.Width(f.name), 20))
+		width = max(width, min(canvas.Width(f.name), 20))
 	}
 	s.facts.Rows(a, len(all), cursor, func(a canvas.Area, at int) {
 		f := all[at]
-		x := l.Field(a, 0, 0, avail, canvas.Faint, f.name) + 2
-		l.Rest(a, x, f.style, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
+		x := theme.Field(a, 0, 0, width, canvas.Faint, f.name) + 2
+		theme.Rest(a, x, f.style, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
 	})
 }

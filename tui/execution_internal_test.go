@@ -76,7 +76,7 @@ func TestExecutionData(t *testing.T) {
 	press(t, s, "end")
 	for range s.tree.window.lines {
 		l := s.tree.chosen()
-		name := s.tree.text(canvas.Look{}, &l, &treeLook{}).name
+		name := s.tree.text(canvas.Theme{}, &l, &treeOptions{}).name
 		if l.kind == runLine {
 			name = s.tree.tasks.at(s.tree.runs[l.run].task).Name + s.tree.runs[l.run].Iteration + "@" + s.tree.runs[l.run].Attempt
 		}
@@ -284,7 +284,7 @@ func TestExecutionMouse(t *testing.T) {
 	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
 	shoot(t, s, 120, 30, noon)
 	line := slices.IndexFunc(s.tree.window.lines, func(l treeLine) bool {
-		return s.tree.text(canvas.Look{}, &l, &treeLook{}).name == "mail"
+		return s.tree.text(canvas.Theme{}, &l, &treeOptions{}).name == "mail"
 	})
 	settle(t, s, s.click(10, s.areas.tree.Y+line-s.tree.window.Offset, false))
 	if got := s.tree.chosenTask().Name; got != "mail" {
@@ -320,6 +320,6 @@ func BenchmarkExecutionDraw(b *testing.B) {
 	c := canvas.New(160, 48)
 	for b.Loop() {
 		s.tree.changes++
-		s.draw(c.All(), canvas.Look{}, noon)
+		s.draw(c.All(), canvas.Theme{}, noon)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // executionReads tracks which requests were made, and when.
 type executionReads struct {
-	turn                    int  // answers to requests before the last move of time are ignored
+	turn                    int  // responses to requests before the last move of time are ignored
 	execution, events, data bool // a request is open
 	executionAt, eventsAt   time.Time
 	changed                 bool // events have happened that the execution does not show yet
@@ -25,7 +25,7 @@ const (
 	calmPace      = 2 * time.Second
 )
 
-// The answers to the requests of an execution's screen.
+// The responses to the requests of an execution's screen.
 type (
 	gotExecution struct {
 		of   *executionScreen
@@ -115,7 +115,7 @@ func (s *executionScreen) readData() tea.Cmd {
 	})
 }
 
-// take handles an answer, and asks for what follows from it.
+// take handles a response, and asks for what follows from it.
 func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
 	switch m := msg.(type) {
 	case gotExecution:

@@ -46,7 +46,7 @@ func compare(t *testing.T, name, got string) {
 // focus, otherwise with ›.
 func picture(c *canvas.Canvas) string {
 	var b strings.Builder
-	for line := range strings.SplitSeq(c.Text(canvas.Look{Theme: canvas.Theme{canvas.Bar: "44"}}), "\n") {
+	for line := range strings.SplitSeq(c.Text(canvas.Theme{Palette: canvas.Palette{canvas.Bar: "44"}}), "\n") {
 		mark := " "
 		switch {
 		case strings.Contains(line, ";7m"):
@@ -223,7 +223,7 @@ func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
 			todo = append(todo, msg...)
 		case sourceCall:
 			todo = append(todo, tea.Cmd(msg))
-		case answer:
+		case response:
 			todo = append(todo, s.take(msg))
 		default:
 			asked = append(asked, msg)
@@ -252,7 +252,7 @@ func shoot(t *testing.T, s screen, w, h int, now time.Time) string {
 	}
 	for range 3 {
 		c = canvas.New(w, h)
-		s.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, now)
+		s.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, now)
 		at = at.Add(time.Hour)
 		settle(t, s, s.refresh(at))
 	}

@@ -102,29 +102,29 @@ func (v *historyView) End() {
 }
 
 // draw draws the visible events, and a line about them.
-func (v *historyView) draw(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
+func (v *historyView) draw(a canvas.Area, theme canvas.Theme, now time.Time, focus bool) {
 	newest := canvas.At(v.all, len(v.all)-1).Version
 	digits := max(3, len(strconv.FormatInt(newest, 10)))
 	v.Rows(a.Part(0, 0, a.W, a.H-1), len(v.shown), cursorStyle(focus), func(row canvas.Area, at int) {
-		drawEvent(row, l, &v.shown[at], now, digits)
+		drawEvent(row, theme, &v.shown[at], now, digits)
 	})
 	foot := "event " + history.Number(v.current().Version) + " of " + history.Number(newest)
 	switch {
 	case len(v.all) == 0:
-		l.Rest(a, 1, canvas.Faint, "no events")
+		theme.Rest(a, 1, canvas.Faint, "no events")
 	case len(v.shown) == 0:
-		l.Rest(a, 1, canvas.Faint, "none of "+history.Number(newest)+" events matches "+v.typed+" (esc: all)")
+		theme.Rest(a, 1, canvas.Faint, "none of "+history.Number(newest)+" events matches "+v.typed+" (esc: all)")
 	}
 	if v.typed != "" {
-		foot += l.Pick(" · ", " | ") + "filter " + v.typed + ": " + history.Number(len(v.shown)) + " found"
+		foot += theme.Pick(" · ", " | ") + "filter " + v.typed + ": " + history.Number(len(v.shown)) + " found"
 	}
 	if v.follow {
-		foot += l.Pick(" · ", " | ") + "follows"
+		foot += theme.Pick(" · ", " | ") + "follows"
 	}
-	a.Put(1, a.H-1, canvas.Faint, canvas.Clip(foot, a.W-1, l.More()))
+	a.Put(1, a.H-1, canvas.Faint, canvas.Clip(foot, a.W-1, theme.More()))
 }
 
-func drawEvent(a canvas.Area, l canvas.Look, e *Event, now time.Time, digits int) {
+func drawEvent(a canvas.Area, theme canvas.Theme, e *Event, now time.Time, digits int) {
 	number := strconv.FormatInt(e.Version, 10)
 	x := digits + 1
 	a.Put(x-1-len(number), 0, canvas.Faint, number)
@@ -133,20 +133,20 @@ func drawEvent(a canvas.Area, l canvas.Look, e *Event, now time.Time, digits int
 		at = at[len(at)-8:]
 	}
 	x = a.Put(x, 0, canvas.Faint, at) + 1
-	s := signOf(l, e.State)
+	s := signOf(theme, e.State)
 	x = a.Put(x, 0, s.style, s.glyph) + 1
-	x = l.Rest(a, x, s.style, e.Type)
+	x = theme.Rest(a, x, s.style, e.Type)
 	x = max(x+1, min(digits+34, a.W/2))
 	task := history.Task(e.Task)
 	if canvas.Width(task) > a.W-x && e.Ref != "" {
 		task = history.Run(history.TaskName(e.Ref), e.Iteration, e.Attempt)
 	}
-	x = l.Rest(a, x, canvas.Normal, task)
+	x = theme.Rest(a, x, canvas.Normal, task)
 	if e.Task != "" {
 		x += 2
 	}
-	x = l.Rest(a, x, canvas.Faint, e.Text)
+	x = theme.Rest(a, x, canvas.Faint, e.Text)
 	if !e.Until.IsZero() && e.Text == "" {
-		l.Rest(a, x+1, canvas.Calm, "until "+moment(now, e.Until))
+		theme.Rest(a, x+1, canvas.Calm, "until "+moment(now, e.Until))
 	}
 }

@@ -49,7 +49,7 @@ func (m *model) key(k string) tea.Cmd {
 	if k == "ctrl+c" {
 		return tea.Quit
 	}
-	m.said = notice{}
+	m.notice = notice{}
 	if m.dialog != nil {
 		return m.dialogKey(k)
 	}
@@ -236,15 +236,15 @@ func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll
 func (*helpPage) keyAt(int, int) string { return "esc" }
 
 // draw shows the keys, in two columns if there is space.
-func (p *helpPage) draw(a canvas.Area, l canvas.Look) {
+func (p *helpPage) draw(a canvas.Area, theme canvas.Theme) {
 	columns := 1
 	if a.W >= 110 {
 		columns = 2
 	}
-	avail := min(a.W-6, 60*columns)
+	width := min(a.W-6, 60*columns)
 	lines := p.lines(columns)
-	foot := p.scroll.Box(a, l, p.title, avail, len(lines), 1, func(line canvas.Area, at int) { drawHints(line, l, lines[at]) })
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key closes")+2, 0, canvas.Faint, p.scroll.Below(l))
+	foot := p.scroll.Box(a, theme, p.title, width, len(lines), 1, func(line canvas.Area, at int) { drawHints(line, theme, lines[at]) })
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key closes")+2, 0, canvas.Faint, p.scroll.Below(theme))
 }
 
 // helpLine is a title, or several keys side by side.
@@ -273,7 +273,7 @@ func (p *helpPage) lines(columns int) []helpLine {
 	return lines
 }
 
-func drawHints(a canvas.Area, l canvas.Look, line helpLine) {
+func drawHints(a canvas.Area, theme canvas.Theme, line helpLine) {
 	if line.title != "" {
 		a.Put(0, 0, canvas.Strong, line.title)
 		return
@@ -281,6 +281,6 @@ func drawHints(a canvas.Area, l canvas.Look, line helpLine) {
 	for i, h := range line.hints {
 		cell := a.Part(i*a.W/line.of, 0, a.W/line.of-1, 1)
 		cell.Put(2, 0, canvas.Accent|canvas.Strong, h.keys)
-		cell.Put(line.keys+4, 0, canvas.Normal, canvas.Clip(h.what, cell.W-line.keys-4, l.More()))
+		cell.Put(line.keys+4, 0, canvas.Normal, canvas.Clip(h.what, cell.W-line.keys-4, theme.More()))
 	}
 }

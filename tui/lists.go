@@ -16,7 +16,7 @@ import (
 // listScreen is one of the tables, with a filter and a pane for the row at the cursor.
 type listScreen struct {
 	source Source
-	clock  func() time.Time // the machine's clock: the cost of an answer does not depend on the source's time
+	clock  func() time.Time // the machine's clock: the cost of a request does not depend on the source's time
 	table  *table
 	total  int64
 
@@ -35,7 +35,7 @@ type listScreen struct {
 	paneAt canvas.Area
 }
 
-// pageRead is the answer to a request for a page.
+// pageRead is the response to a request for a page.
 type pageRead struct {
 	table   *table
 	request *request
@@ -156,14 +156,14 @@ func totalOf(c Counts, kind Table) int64 {
 }
 
 // draw draws the table, and the pane beside or below it.
-func (s *listScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
+func (s *listScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
 	s.rowsAt, s.paneAt = a, canvas.Area{}
 	if s.pane != nil {
 		s.rowsAt, s.paneAt = split(a)
-		s.drawPane(a, l, now)
+		s.drawPane(a, theme, now)
 	}
 	s.activities.show(s.table)
-	s.table.draw(s.rowsAt, l, now, s.total)
+	s.table.draw(s.rowsAt, theme, now, s.total)
 	if s.finding {
 		line := s.rowsAt.Part(0, s.rowsAt.H-1, s.rowsAt.W, 1)
 		line.Clear()
@@ -171,7 +171,7 @@ func (s *listScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 		s.find.Draw(line, x, 0)
 		if problem := s.table.filter.Problem; problem != "" {
 			x += canvas.Width(s.find.Text()) + 3
-			l.Rest(line, x, canvas.Warn, problem)
+			theme.Rest(line, x, canvas.Warn, problem)
 		}
 	}
 }
@@ -186,13 +186,13 @@ func split(a canvas.Area) (rows, pane canvas.Area) {
 	return a.Part(0, 0, a.W, h), a.Part(0, h, a.W, a.H-h)
 }
 
-func (s *listScreen) drawPane(a canvas.Area, l canvas.Look, now time.Time) {
+func (s *listScreen) drawPane(a canvas.Area, theme canvas.Theme, now time.Time) {
 	if a.W >= 120 {
 		for y := range a.H {
-			a.Put(s.paneAt.X-a.X-2, y, canvas.Faint, l.Pick("│", "|"))
+			a.Put(s.paneAt.X-a.X-2, y, canvas.Faint, theme.Pick("│", "|"))
 		}
 	}
-	s.pane.draw(s.paneAt, l, now)
+	s.pane.draw(s.paneAt, theme, now)
 }
 
 // click chooses a row, sorts by a column, or focuses the pane.
@@ -275,7 +275,7 @@ type cachedActivity struct {
 // it waits for may have disappeared without an event of its own.
 const activityMaxAge = 10 * time.Second
 
-// activitiesRead is the answer to a request for activities.
+// activitiesRead is the response to a request for activities.
 type activitiesRead struct {
 	of    *listScreen
 	rows  []Row // the rows requested
@@ -357,7 +357,7 @@ type detailPane struct {
 	viewAt   canvas.Area
 }
 
-// detailRead is the answer to a request for a detail.
+// detailRead is the response to a request for a detail.
 type detailRead struct {
 	pane   *detailPane
 	id     string
@@ -505,12 +505,12 @@ func (p *detailPane) click(x, y int, double bool) {
 }
 
 // draw draws the facts, and the data below them.
-func (p *detailPane) draw(a canvas.Area, l canvas.Look, now time.Time) {
-	how := canvas.Faint
+func (p *detailPane) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
+	style := canvas.Faint
 	if p.focus {
-		how = canvas.Accent
+		style = canvas.Accent
 	}
-	l.Rule(a, 0, p.table.one()+" "+p.id, how)
+	theme.Rule(a, 0, p.table.one()+" "+p.id, style)
 	y := 1
 	switch {
 	case p.problem != "":
@@ -521,18 +521,18 @@ func (p *detailPane) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	case !p.loaded:
 		a.Put(1, y, canvas.Faint, "reading")
 	}
-	y = p.facts(a, l, y, now)
+	y = p.facts(a, theme, y, now)
 	if len(p.detail.Data) == 0 || y >= a.H {
 		p.viewAt = canvas.Area{}
 		return
 	}
-	l.Rule(a, y, p.names(), how)
+	theme.Rule(a, y, p.names(), style)
 	p.viewAt = a.Part(1, y+1, a.W-1, a.H-y-1)
-	p.view.draw(p.viewAt, l, p.focus)
+	p.view.draw(p.viewAt, theme, p.focus)
 }
 
 // facts draws the facts in the space that the data leaves.
-func (p *detailPane) facts(a canvas.Area, l canvas.Look, y int, now time.Time) int {
+func (p *detailPane) facts(a canvas.Area, theme canvas.Theme, y int, now time.Time) int {
 	names := 0
 	for _, f := range p.detail.Facts {
 		names = max(names, min(canvas.Width(f[0]), 20))
@@ -547,7 +547,7 @@ func (p *detailPane) facts(a canvas.Area, l canvas.Look, y int, now time.Time) i
 				return y
 			}
 			if i == 0 {
-				l.Field(a, 1, y, names, canvas.Faint, f[0])
+				theme.Field(a, 1, y, names, canvas.Faint, f[0])
 			}
 			a.Put(names+3, y, canvas.Normal, line)
 			y++

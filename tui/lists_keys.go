@@ -275,7 +275,7 @@ func (s *listScreen) hints() []hint {
 }
 
 // filterBy filters the current table.
-func (m *model) filterBy(text string) (cmd tea.Cmd, wrong string) {
+func (m *model) filterBy(text string) (cmd tea.Cmd, problem string) {
 	s, ok := m.shown().(*listScreen)
 	if !ok {
 		return nil, "no table is shown here"

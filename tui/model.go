@@ -20,24 +20,24 @@ type model struct {
 	overview   Overview
 	overviewAt time.Time      // when the overview was read, by the machine's clock
 	reading    bool           // it is being read
-	trouble    string         // why it cannot be read
+	problem    string         // why it cannot be read
 	asked      time.Time      // when it was requested
 	zone       *time.Location // in which times are shown
 
-	asks          bool // ask the terminal for its background
-	look          canvas.Look
-	width, height int
+	asksBackground bool // ask the terminal for its background
+	theme          canvas.Theme
+	width, height  int
 
 	places []screen
 	place  int
 	opened []screen
 	dialog dialog
 
-	link   connection
-	said   notice
-	moving timeMoves
-	bar    timeBar
-	typed  []string // commands, the newest last
+	connection connection
+	notice     notice
+	moving     timeMoves
+	bar        timeBar
+	history    []string // commands, the newest last
 
 	tabs      []span // of the places, as they were drawn
 	lastClick click
@@ -49,7 +49,7 @@ type span struct{ from, to int }
 // tickMsg is sent several times a second.
 type tickMsg time.Time
 
-// overviewRead is the answer to a request for the overview.
+// overviewRead is the response to a request for the overview.
 type overviewRead struct {
 	overview Overview
 	err      error
@@ -75,7 +75,7 @@ func newModel(source Source, options Options) *model {
 	if options.Zone == nil {
 		options.Zone = time.Local
 	}
-	m := &model{source: source, options: options, zone: options.Zone, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
+	m := &model{source: source, options: options, zone: options.Zone, theme: canvas.Theme{Palette: paletteOf(options.Background), ASCII: options.ASCII}}
 	if options.UTC {
 		m.zone = time.UTC
 	}
@@ -95,7 +95,7 @@ func (m *model) Init() tea.Cmd {
 	if m.options.Title != "" {
 		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
-	if m.asks {
+	if m.asksBackground {
 		out := m.options.Output
 		cmds = append(cmds, func() tea.Msg { _, _ = io.WriteString(out, background.Ask); return nil })
 	}
@@ -122,7 +122,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return tea.Cmd(msg)
 	case gotBackground:
 		if msg.light {
-			m.look.Theme = themeOf(Light)
+			m.theme.Palette = paletteOf(Light)
 		}
 		return tea.ClearScreen
 	case tea.ResumeMsg:
@@ -130,7 +130,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case want:
 		return msg.carryOut(m)
 	default:
-		return m.answered(msg)
+		return m.handleResponse(msg)
 	}
 }
 
@@ -170,10 +170,10 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	}
 }
 
-// answered passes an answer of the source to the screens it may concern.
-func (m *model) answered(msg tea.Msg) tea.Cmd {
+// handleResponse passes a response of the source to the screens that it may concern.
+func (m *model) handleResponse(msg tea.Msg) tea.Cmd {
 	var cmds []tea.Cmd
-	if a, ok := msg.(answer); ok {
+	if a, ok := msg.(response); ok {
 		cmds = append(cmds, m.trackConnection(a))
 	}
 	switch msg := msg.(type) {
@@ -215,11 +215,11 @@ func (m *model) nextTick() tea.Cmd {
 
 // tick reads outdated data, and removes the notice in time.
 func (m *model) tick(now time.Time) tea.Cmd {
-	if now.After(m.said.until) {
-		m.said = notice{}
+	if now.After(m.notice.until) {
+		m.notice = notice{}
 	}
-	if m.link.lost {
-		if m.reading || now.Before(m.link.next) {
+	if m.connection.lost {
+		if m.reading || now.Before(m.connection.next) {
 			return nil
 		}
 		return m.readOverview()
@@ -251,9 +251,9 @@ func (m *model) readOverview() tea.Cmd {
 
 // setOverview stores the overview.
 func (m *model) setOverview(r overviewRead) tea.Cmd {
-	m.reading, m.trouble = false, ""
+	m.reading, m.problem = false, ""
 	if r.err != nil {
-		m.trouble = problemOf(r.err)
+		m.problem = problemOf(r.err)
 		return nil
 	}
 	before := m.overview.Clock
@@ -320,7 +320,7 @@ type lookedUp struct {
 func (l lookedUp) failed() error { return l.err }
 
 // openTyped opens an execution by a typed id, if it exists.
-func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
+func (m *model) openTyped(id string) (cmd tea.Cmd, problem string) {
 	if id == "" {
 		return nil, "want the id of an execution"
 	}
@@ -350,7 +350,7 @@ func (m *model) back() tea.Cmd {
 
 // refreshShown reads what the visible screen needs.
 func (m *model) refreshShown() tea.Cmd {
-	if m.link.lost {
+	if m.connection.lost {
 		return nil
 	}
 	return m.shown().refresh(m.options.Now())
@@ -360,12 +360,12 @@ func (m *model) refreshShown() tea.Cmd {
 // commands that it returns.
 type screen interface {
 	// draw fills an area. The time is that of the source.
-	draw(a canvas.Area, l canvas.Look, now time.Time)
+	draw(a canvas.Area, theme canvas.Theme, now time.Time)
 	// key handles a key in the notation of tea.KeyMsg.String(). A key that it does not
 	// handle has its general meaning. If time can be moved, the keys of the time bar
 	// (space n p t T + - [ ]) get here only while the screen is typing.
 	key(k string) (cmd tea.Cmd, handled bool)
-	// take takes an answer of the source. Each screen sees the answers to all screens,
+	// take takes a response of the source. Each screen sees the responses to all screens,
 	// and ignores those to the others.
 	take(msg tea.Msg) tea.Cmd
 	// refresh returns a command that reads outdated data, nil if there is none. It is
@@ -391,9 +391,9 @@ type hint struct {
 	more       bool
 }
 
-// answer is the answer to a request. The model reports a lost connection, and passes the
-// answer on to the screens.
-type answer interface{ failed() error }
+// response is the result of a request to the source. The model reports a lost connection, and passes it
+// on to the screens.
+type response interface{ failed() error }
 
 // want is a message with which a screen or a dialog asks the model for something.
 type want interface{ carryOut(m *model) tea.Cmd }
@@ -433,8 +433,8 @@ type (
 // give returns a command that yields a message.
 func give(msg tea.Msg) tea.Cmd { return func() tea.Msg { return msg } }
 
-// patience is the time limit for an answer of the source.
-const patience = 10 * time.Second
+// requestTimeout is the time limit for a request to the source.
+const requestTimeout = 10 * time.Second
 
 // sourceCall is a command as a message: it sends a request to the source, which takes time.
 type sourceCall tea.Cmd
@@ -443,7 +443,7 @@ type sourceCall tea.Cmd
 // does not wait. The model runs the commands of screens within its loop so that what they
 // want is done before the next key, but a sourceCall outside of it.
 func ask(question func(ctx context.Context) tea.Msg) tea.Cmd {
-	return askWithin(patience, question)
+	return askWithin(requestTimeout, question)
 }
 
 // askWithin is ask with another time limit.

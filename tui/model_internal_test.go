@@ -112,7 +112,7 @@ func TestTrouble(t *testing.T) {
 	s.wrong = nil
 	p.pass(5 * time.Second).lacks(errNone.Error())
 	p.hold = true
-	p.pass(4 * time.Second).has("no answer for 3s")
+	p.pass(4 * time.Second).has("no response for 3s")
 }
 
 // Keys that arrive together act one after another, but nothing is confirmed before it is planned.

@@ -21,7 +21,7 @@ type timeMoves struct {
 	then *Move
 }
 
-// timeHasMoved is the answer to a move.
+// timeHasMoved is the response to a move.
 type timeHasMoved struct {
 	overview Overview
 	err      error
@@ -186,7 +186,7 @@ func askAdvance() dialog {
 }
 
 // seek goes to a time, or to a duration after the start.
-func (m *model) seek(text string) (cmd tea.Cmd, wrong string) {
+func (m *model) seek(text string) (cmd tea.Cmd, problem string) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return m.move(Move{Verb: Seek, To: at}), ""
 	}
@@ -200,22 +200,22 @@ func (m *model) seek(text string) (cmd tea.Cmd, wrong string) {
 // timeBar is the row that shows a clock that can be moved.
 type timeBar struct {
 	start, end  time.Time
-	from, space int // of the bar, when it was drawn
+	from, width int // of the bar, when it was drawn
 	events      int // length in events, if all of them share one moment
 }
 
 // draw draws the clock: its speed, the time, a bar with marks for the timers, and the
 // remaining time.
-func (t *timeBar) draw(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
+func (t *timeBar) draw(a canvas.Area, theme canvas.Theme, c Clock, now time.Time) {
 	t.start, t.end = c.Start, extent(c, now)
-	t.from, t.space, t.events = 0, 0, 0
+	t.from, t.width, t.events = 0, 0, 0
 	if c.Seeks && !t.end.After(t.start) {
 		t.events = c.Of
 	}
 	if a.H < 1 {
 		return
 	}
-	x := t.pace(a, l, c)
+	x := t.pace(a, theme, c)
 	if !c.Start.IsZero() {
 		// The bar keeps its start.
 		x = max(a.Put(x, 0, canvas.Strong, passed(now.Sub(c.Start))), x+7) + 1
@@ -236,8 +236,8 @@ func (t *timeBar) draw(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
 	if right-x < 8 {
 		return
 	}
-	t.from, t.space = x, right-x
-	t.bar(a, l, c, now)
+	t.from, t.width = x, right-x
+	t.bar(a, theme, c, now)
 }
 
 // times formats a speed.
@@ -265,12 +265,12 @@ func extent(c Clock, now time.Time) time.Time {
 }
 
 // pace draws whether the clock runs, and how fast.
-func (*timeBar) pace(a canvas.Area, l canvas.Look, c Clock) int {
-	sign, word, i := l.Pick("▸", ">"), "playing", canvas.Good
+func (*timeBar) pace(a canvas.Area, theme canvas.Theme, c Clock) int {
+	sign, word, i := theme.Pick("▸", ">"), "playing", canvas.Good
 	if c.Paused {
-		sign, word, i = l.Pick("‖", "="), "paused", canvas.Warn
+		sign, word, i = theme.Pick("‖", "="), "paused", canvas.Warn
 		if c.Before != "" {
-			word = "before " + canvas.Clip(c.Before, a.W/4, l.More())
+			word = "before " + canvas.Clip(c.Before, a.W/4, theme.More())
 		}
 	}
 	x := a.Put(0, 0, i|canvas.Strong, sign+" ")
@@ -278,21 +278,21 @@ func (*timeBar) pace(a canvas.Area, l canvas.Look, c Clock) int {
 		x = a.Put(x, 0, i, word+" ")
 	}
 	if c.Speed != 0 && c.Speed != 1 {
-		x = a.Put(x, 0, i, times(c.Speed)+l.Pick("× ", "x "))
+		x = a.Put(x, 0, i, times(c.Speed)+theme.Pick("× ", "x "))
 	}
 	return x
 }
 
-func (t *timeBar) bar(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
+func (t *timeBar) bar(a canvas.Area, theme canvas.Theme, c Clock, now time.Time) {
 	head := t.cell(now)
 	if t.events > 0 {
-		head = c.At * (t.space - 1) / t.events
+		head = c.At * (t.width - 1) / t.events
 	}
-	for x := range t.space {
+	for x := range t.width {
 		if x <= head {
-			a.Put(t.from+x, 0, canvas.Accent, l.Pick("━", "="))
+			a.Put(t.from+x, 0, canvas.Accent, theme.Pick("━", "="))
 		} else {
-			a.Put(t.from+x, 0, canvas.Faint, l.Pick("─", "-"))
+			a.Put(t.from+x, 0, canvas.Faint, theme.Pick("─", "-"))
 		}
 	}
 	for _, mark := range c.Marks {
@@ -303,31 +303,31 @@ func (t *timeBar) bar(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
 		if !mark.After(now) {
 			i = canvas.Accent
 		}
-		a.Put(t.from+t.cell(mark), 0, i, l.Pick("┃", "|"))
+		a.Put(t.from+t.cell(mark), 0, i, theme.Pick("┃", "|"))
 	}
-	a.Put(t.from+head, 0, canvas.Strong, l.Pick("●", "O"))
+	a.Put(t.from+head, 0, canvas.Strong, theme.Pick("●", "O"))
 }
 
 // cell returns the position of a moment on the bar.
 func (t *timeBar) cell(at time.Time) int {
 	whole := t.end.Sub(t.start)
-	if whole <= 0 || t.space <= 1 {
+	if whole <= 0 || t.width <= 1 {
 		return 0
 	}
 	part := float64(at.Sub(t.start)) / float64(whole)
-	return max(0, min(t.space-1, int(part*float64(t.space-1)+0.5)))
+	return max(0, min(t.width-1, int(part*float64(t.width-1)+0.5)))
 }
 
 // at returns the move to a position on the row; false outside the bar.
 func (t *timeBar) at(x int) (Move, bool) {
-	if x < t.from || x >= t.from+t.space || t.space <= 1 {
+	if x < t.from || x >= t.from+t.width || t.width <= 1 {
 		return Move{}, false
 	}
 	if t.events > 0 {
-		return Move{Verb: Seek, To: t.start, Event: t.events * (x - t.from) / (t.space - 1)}, true
+		return Move{Verb: Seek, To: t.start, Event: t.events * (x - t.from) / (t.width - 1)}, true
 	}
 	whole := t.end.Sub(t.start)
-	to := t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.space-1)))
+	to := t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.width-1)))
 	return Move{Verb: Seek, To: to}, true
 }
 

@@ -19,7 +19,7 @@ func (m *model) View() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
 	}
-	return m.draw().Text(m.look)
+	return m.draw().Text(m.theme)
 }
 
 func (m *model) draw() *canvas.Canvas {
@@ -27,15 +27,15 @@ func (m *model) draw() *canvas.Canvas {
 	a, now := cells.All(), m.now()
 	m.header(a.Part(0, 0, a.W, 1))
 	m.drawBreadcrumb(a.Part(0, 1, a.W, 1))
-	m.shown().draw(m.body(a), m.look, now)
+	m.shown().draw(m.body(a), m.theme, now)
 	if clock := m.overview.Clock; clock.Moves && a.H > 4 {
-		m.bar.draw(a.Part(0, a.H-2, a.W, 1), m.look, clock, now)
+		m.bar.draw(a.Part(0, a.H-2, a.W, 1), m.theme, clock, now)
 	}
 	if a.H > 2 {
 		m.footer(a.Part(0, a.H-1, a.W, 1))
 	}
 	if m.dialog != nil {
-		m.dialog.draw(a, m.look)
+		m.dialog.draw(a, m.theme)
 	}
 	return cells
 }
@@ -75,13 +75,13 @@ func (m *model) header(a canvas.Area) {
 
 // names returns the names of the places with their counts, as far as they fit. The count of dead
 // letters is dropped last.
-func (m *model) names(avail int) []string {
+func (m *model) names(width int) []string {
 	counts := [tableCount]int64{totalOf(m.overview.Counts, Executions), totalOf(m.overview.Counts, Timers), m.overview.Counts.Dead}
 	const nameWidth, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool
-		space         int
-	}{{true, true, avail - nameWidth}, {true, false, avail}, {false, false, avail}} {
+		width         int
+	}{{true, true, width - nameWidth}, {true, false, width}, {false, false, width}} {
 		names, cells := []string{[2]string{"Over", "Overview"}[truth(how.long)]}, 0
 		for kind := range tableCount {
 			name := kind.short()
@@ -96,7 +96,7 @@ func (m *model) names(avail int) []string {
 		for _, name := range names {
 			cells += len(name) + apart
 		}
-		if cells <= how.space || !how.long {
+		if cells <= how.width || !how.long {
 			return names
 		}
 	}
@@ -105,27 +105,27 @@ func (m *model) names(avail int) []string {
 
 // drawBreadcrumb draws the path of the screen, the description of the source, and whether the connection is lost.
 func (m *model) drawBreadcrumb(a canvas.Area) {
-	m.look.Rule(a, 0, m.breadcrumb(), canvas.Accent)
-	text, how := m.overview.Place, canvas.Faint
+	m.theme.Rule(a, 0, m.breadcrumb(), canvas.Accent)
+	text, style := m.overview.Place, canvas.Faint
 	if m.overview.Tenant != "" {
-		text += m.look.Pick(" · ", " | ") + "tenant " + m.overview.Tenant
+		text += m.theme.Pick(" · ", " | ") + "tenant " + m.overview.Tenant
 	}
 	switch waiting := m.options.Now().Sub(m.asked); {
-	case m.link.lost:
-		text, how = m.link.text(m.options.Now()), canvas.Bad|canvas.Strong
-	case m.trouble != "":
-		text, how = m.trouble, canvas.Bad|canvas.Strong
+	case m.connection.lost:
+		text, style = m.connection.text(m.options.Now()), canvas.Bad|canvas.Strong
+	case m.problem != "":
+		text, style = m.problem, canvas.Bad|canvas.Strong
 	case m.reading && waiting >= silence:
-		text, how = "no answer for "+age(waiting), canvas.Warn|canvas.Strong
+		text, style = "no response for "+age(waiting), canvas.Warn|canvas.Strong
 	}
-	avail := a.W - canvas.Width(m.breadcrumb()) - 8
-	if how == canvas.Faint && avail < canvas.Width(text)+2 || text == "" {
+	width := a.W - canvas.Width(m.breadcrumb()) - 8
+	if style == canvas.Faint && width < canvas.Width(text)+2 || text == "" {
 		return
 	}
-	a.Right(0, how, " "+canvas.Clip(text, max(avail, a.W-4), m.look.More())+" ")
+	a.Right(0, style, " "+canvas.Clip(text, max(width, a.W-4), m.theme.More())+" ")
 }
 
-// silence is how long an answer may take before the screen mentions it.
+// silence is how long a response may take before the screen mentions it.
 const silence = 2 * time.Second
 
 func (m *model) breadcrumb() string {
@@ -133,17 +133,17 @@ func (m *model) breadcrumb() string {
 	for _, s := range m.opened {
 		titles = append(titles, s.title())
 	}
-	return strings.Join(titles, m.look.Pick(" › ", " > "))
+	return strings.Join(titles, m.theme.Pick(" › ", " > "))
 }
 
 // footer draws the last message, the text input, or keys.
 func (m *model) footer(a canvas.Area) {
-	if m.said.text != "" {
-		sign, how := m.look.Pick("› ", "> "), canvas.Accent
-		if m.said.bad {
-			sign, how = m.look.Pick("✘ ", "! "), canvas.Bad
+	if m.notice.text != "" {
+		sign, style := m.theme.Pick("› ", "> "), canvas.Accent
+		if m.notice.bad {
+			sign, style = m.theme.Pick("✘ ", "! "), canvas.Bad
 		}
-		a.Put(a.Put(0, 0, how|canvas.Strong, sign), 0, how, canvas.Clip(m.said.text, a.W-2, m.look.More()))
+		a.Put(a.Put(0, 0, style|canvas.Strong, sign), 0, style, canvas.Clip(m.notice.text, a.W-2, m.theme.More()))
 		return
 	}
 	if m.dialog != nil {
@@ -169,9 +169,9 @@ func (m *model) footerHints() []hint {
 	last := []hint{{keys: "?", what: "keys"}, {keys: "q", what: "quit"}}
 	first := min(3, len(here))
 	all := slices.Concat(here[:first], m.timeHints(), here[first:])
-	avail := m.width - footWidth(last...)
+	width := m.width - footWidth(last...)
 	for i, h := range all {
-		if avail -= footWidth(h); avail < 0 {
+		if width -= footWidth(h); width < 0 {
 			return append(all[:i], last...)
 		}
 	}
@@ -180,11 +180,11 @@ func (m *model) footerHints() []hint {
 
 // footWidth returns the width of keys in the last line.
 func footWidth(hints ...hint) int {
-	avail := 0
+	width := 0
 	for _, h := range hints {
-		avail += canvas.Width(h.keys) + canvas.Width(h.what) + 3
+		width += canvas.Width(h.keys) + canvas.Width(h.what) + 3
 	}
-	return avail
+	return width
 }
 
 // notice is a message in the last line, which disappears after a while.
@@ -196,7 +196,7 @@ type notice struct {
 
 // notify shows a message in the last line.
 func (m *model) notify(text string, bad bool) {
-	m.said = notice{text, bad, m.options.Now().Add(8 * time.Second)}
+	m.notice = notice{text, bad, m.options.Now().Add(8 * time.Second)}
 }
 
 // connection is the state of the connection to the source.
@@ -215,26 +215,26 @@ const (
 
 // trackConnection records whether the source has answered. A simple request that times out means
 // that the connection is lost.
-func (m *model) trackConnection(a answer) tea.Cmd {
+func (m *model) trackConnection(a response) tea.Cmd {
 	now, err := m.options.Now(), a.failed()
 	_, simple := a.(overviewRead)
 	late := errors.Is(err, context.DeadlineExceeded)
 	switch gone := errors.Is(err, ErrLost) || late && simple; {
-	case !gone && (late || !m.link.lost):
+	case !gone && (late || !m.connection.lost):
 		return nil
 	case !gone:
-		m.link = connection{}
+		m.connection = connection{}
 		m.notify("connected again", false)
 		m.asked = time.Time{}
 		// Redraw what others may have written over meanwhile.
 		return tea.Batch(tea.ClearScreen, m.refreshShown())
-	case !m.link.lost:
-		m.link = connection{lost: true, since: m.overviewAt}
-	case now.Before(m.link.next):
+	case !m.connection.lost:
+		m.connection = connection{lost: true, since: m.overviewAt}
+	case now.Before(m.connection.next):
 		return nil
 	}
-	m.link.next = now.Add(min(lastTry, firstTry<<m.link.tries))
-	m.link.tries = min(m.link.tries+1, 10)
+	m.connection.next = now.Add(min(lastTry, firstTry<<m.connection.tries))
+	m.connection.tries = min(m.connection.tries+1, 10)
 	return nil
 }
 

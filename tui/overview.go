@@ -26,7 +26,7 @@ type listing struct {
 	title, none string
 	rows        []Row
 	total       int64       // 0 if unknown
-	space       canvas.Area // where it was drawn
+	area        canvas.Area // where it was drawn
 
 	canvas.List
 }
@@ -190,10 +190,10 @@ func (s *overviewScreen) jump(step int) {
 func (s *overviewScreen) click(x, y int, double bool) tea.Cmd {
 	for i := range s.lists {
 		l := &s.lists[i]
-		if !l.space.Holds(x, y) || l.Offset+y-l.space.Y >= len(l.rows) {
+		if !l.area.Holds(x, y) || l.Offset+y-l.area.Y >= len(l.rows) {
 			continue
 		}
-		s.at, l.Cursor = i, l.Offset+y-l.space.Y
+		s.at, l.Cursor = i, l.Offset+y-l.area.Y
 		if double {
 			return openOf(l.current())
 		}

@@ -12,38 +12,38 @@ import (
 const wide = 120
 
 // draw draws the overview, in two columns if there is space.
-func (s *overviewScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
+func (s *overviewScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
 	if !s.loaded {
 		a.Put(2, 1, canvas.Faint, "reading the overview")
 		return
 	}
-	y := s.counts(a, l)
+	y := s.counts(a, theme)
 	if a.W >= wide && a.H >= 30 {
-		y = s.graphs(a, l, y+1)
+		y = s.graphs(a, theme, y+1)
 	} else {
-		y = s.sparks(a, l, y)
+		y = s.sparks(a, theme, y)
 	}
 	for _, note := range s.overview.Notes {
-		x := a.Put(0, y, canvas.Warn|canvas.Strong, l.Pick("▲ ", "! "))
-		a.Put(x, y, canvas.Warn, canvas.Clip(note, a.W-x, l.More()))
+		x := a.Put(0, y, canvas.Warn|canvas.Strong, theme.Pick("▲ ", "! "))
+		a.Put(x, y, canvas.Warn, canvas.Clip(note, a.W-x, theme.More()))
 		y++
 	}
 	if a.W >= wide {
-		s.columns(a.Part(0, y, a.W, a.H-y), l, now)
+		s.columns(a.Part(0, y, a.W, a.H-y), theme, now)
 		return
 	}
-	y = s.services(a, l, y, false)
-	s.stack(a.Part(0, y, a.W, a.H-y), l, now, []int{dueList, runningList, failedList})
+	y = s.services(a, theme, y, false)
+	s.stack(a.Part(0, y, a.W, a.H-y), theme, now, []int{dueList, runningList, failedList})
 }
 
 // columns draws services and failures on the left, due timers and running tasks on the right.
-func (s *overviewScreen) columns(a canvas.Area, l canvas.Look, now time.Time) {
+func (s *overviewScreen) columns(a canvas.Area, theme canvas.Theme, now time.Time) {
 	half := a.W / 2
 	left, right := a.Part(0, 0, half-1, a.H), a.Part(half+1, 0, a.W-half-1, a.H)
 	workers := s.serviceLines() <= a.H/2
-	y := s.services(left, l, 0, workers)
-	s.stack(left.Part(0, y, left.W, left.H-y), l, now, []int{failedList})
-	s.stack(right, l, now, []int{dueList, runningList})
+	y := s.services(left, theme, 0, workers)
+	s.stack(left.Part(0, y, left.W, left.H-y), theme, now, []int{failedList})
+	s.stack(right, theme, now, []int{dueList, runningList})
 }
 
 // counted is a number with its name.
@@ -54,7 +54,7 @@ type counted struct {
 }
 
 // counts draws the counts, in one line or two.
-func (s *overviewScreen) counts(a canvas.Area, l canvas.Look) int {
+func (s *overviewScreen) counts(a canvas.Area, theme canvas.Theme) int {
 	c := s.overview.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
 	timers := history.Plural(c.Timers, "timer")
@@ -65,12 +65,12 @@ func (s *overviewScreen) counts(a canvas.Area, l canvas.Look) int {
 	if c.Scheduled > 0 {
 		second = append(second, counted{Waiting, c.Scheduled, history.Plural(c.Scheduled, "scheduled event")})
 	}
-	x := drawCounts(a, l, 0, 0, first)
+	x := drawCounts(a, theme, 0, 0, first)
 	if x+countsWidth(second) <= a.W {
-		drawCounts(a, l, x+2, 0, second)
+		drawCounts(a, theme, x+2, 0, second)
 		return 1
 	}
-	drawCounts(a, l, 0, 1, second)
+	drawCounts(a, theme, 0, 1, second)
 	return 2
 }
 
@@ -82,50 +82,50 @@ func countsWidth(all []counted) int {
 	return n
 }
 
-func drawCounts(a canvas.Area, l canvas.Look, x, y int, all []counted) int {
+func drawCounts(a canvas.Area, theme canvas.Theme, x, y int, all []counted) int {
 	for _, c := range all {
-		s := signOf(l, c.state)
-		how := s.style
+		s := signOf(theme, c.state)
+		style := s.style
 		if c.n == 0 {
-			how = canvas.Faint
+			style = canvas.Faint
 		}
-		x = a.Put(x, y, how, s.glyph) + 1
-		x = a.Put(x, y, how|canvas.Strong, history.Number(c.n)) + 1
+		x = a.Put(x, y, style, s.glyph) + 1
+		x = a.Put(x, y, style|canvas.Strong, history.Number(c.n)) + 1
 		x = a.Put(x, y, canvas.Faint, c.what) + 3
 	}
 	return x
 }
 
 // sparks draws the rates in one line.
-func (s *overviewScreen) sparks(a canvas.Area, l canvas.Look, y int) int {
+func (s *overviewScreen) sparks(a canvas.Area, theme canvas.Theme, y int) int {
 	half := a.W / 2
-	drawSpark(a.Part(0, y, half-1, 1), l, "events/s", s.overview.Events, &s.events)
-	drawSpark(a.Part(half+1, y, a.W-half-1, 1), l, "fires/s", s.overview.Fires, &s.fires)
+	drawSpark(a.Part(0, y, half-1, 1), theme, "events/s", s.overview.Events, &s.events)
+	drawSpark(a.Part(half+1, y, a.W-half-1, 1), theme, "fires/s", s.overview.Fires, &s.fires)
 	return y + 1
 }
 
-func drawSpark(a canvas.Area, l canvas.Look, what string, now float64, of *samples) {
+func drawSpark(a canvas.Area, theme canvas.Theme, what string, now float64, of *samples) {
 	x := a.Put(0, 0, canvas.Faint, what) + 1
 	number := rate(now)
 	a.Put(max(x, x+6-len(number)), 0, canvas.Strong, number)
 	from := x + max(6, len(number)) + 1
-	of.draw(a.Part(from, 0, a.W-from, 1), l)
+	of.draw(a.Part(from, 0, a.W-from, 1), theme)
 }
 
 // graphs draws the rates in a few rows.
-func (s *overviewScreen) graphs(a canvas.Area, l canvas.Look, y int) int {
+func (s *overviewScreen) graphs(a canvas.Area, theme canvas.Theme, y int) int {
 	half, h := a.W/2, 4
 	if a.H >= 60 {
 		h = 6
 	}
-	drawGraph(a.Part(0, y, half-1, h+1), l, "Events", s.overview.Events, &s.events)
-	drawGraph(a.Part(half+1, y, a.W-half-1, h+1), l, "Timers fired", s.overview.Fires, &s.fires)
+	drawGraph(a.Part(0, y, half-1, h+1), theme, "Events", s.overview.Events, &s.events)
+	drawGraph(a.Part(half+1, y, a.W-half-1, h+1), theme, "Timers fired", s.overview.Fires, &s.fires)
 	return y + h + 2
 }
 
-func drawGraph(a canvas.Area, l canvas.Look, what string, now float64, of *samples) {
-	l.Rule(a, 0, what+" "+rate(now)+"/s, at most "+rate(of.peak(a.W))+"/s", canvas.Accent)
-	of.draw(a.Part(0, 1, a.W, a.H-1), l)
+func drawGraph(a canvas.Area, theme canvas.Theme, what string, now float64, of *samples) {
+	theme.Rule(a, 0, what+" "+rate(now)+"/s, at most "+rate(of.peak(a.W))+"/s", canvas.Accent)
+	of.draw(a.Part(0, 1, a.W, a.H-1), theme)
 }
 
 // serviceLines is the number of lines of the services with their workers.
@@ -138,24 +138,24 @@ func (s *overviewScreen) serviceLines() int {
 }
 
 // services draws the services, with their workers if there is space.
-func (s *overviewScreen) services(a canvas.Area, l canvas.Look, y int, workers bool) int {
+func (s *overviewScreen) services(a canvas.Area, theme canvas.Theme, y int, workers bool) int {
 	if len(s.overview.Services) == 0 {
 		return y
 	}
-	l.Rule(a, y, "Services", canvas.Accent)
+	theme.Rule(a, y, "Services", canvas.Accent)
 	y++
 	name := 0
 	for _, service := range s.overview.Services {
 		name = max(name, min(canvas.Width(service.Name), 20))
 	}
 	for _, service := range s.overview.Services {
-		drawService(a.Part(0, y, a.W, 1), l, name, service)
+		drawService(a.Part(0, y, a.W, 1), theme, name, service)
 		y++
 		if !workers {
 			continue
 		}
 		for _, w := range service.Workers {
-			drawWorker(a.Part(0, y, a.W, 1), l, w)
+			drawWorker(a.Part(0, y, a.W, 1), theme, w)
 			y++
 		}
 	}
@@ -165,21 +165,21 @@ func (s *overviewScreen) services(a canvas.Area, l canvas.Look, y int, workers b
 	return y
 }
 
-func drawService(a canvas.Area, l canvas.Look, name int, s Service) {
-	state, alive, how := Alive, history.Number(s.Alive)+" alive", canvas.Normal
+func drawService(a canvas.Area, theme canvas.Theme, name int, s Service) {
+	state, alive, style := Alive, history.Number(s.Alive)+" alive", canvas.Normal
 	if s.Alive == 0 {
-		state, alive, how = Silent, "none alive", canvas.Bad
+		state, alive, style = Silent, "none alive", canvas.Bad
 	}
-	sign := signOf(l, state)
+	sign := signOf(theme, state)
 	a.Put(0, 0, sign.style, sign.glyph)
-	x := l.Field(a, 2, 0, name, canvas.Strong, s.Name) + 2
-	a.Put(x, 0, how, alive)
+	x := theme.Field(a, 2, 0, name, canvas.Strong, s.Name) + 2
+	a.Put(x, 0, style, alive)
 	x += 12
 	a.Put(x, 0, canvas.Normal, history.Number(s.Busy)+" busy")
 	x += 10
 	x = a.Put(x, 0, loaded(s.Lag), "lag "+history.Number(s.Lag)) + 2
 	x = a.Put(max(x, 2+name+2+12+10+12), 0, loaded(s.Pending), "pending "+history.Number(s.Pending)) + 2
-	l.Rest(a, x, canvas.Warn, s.Note)
+	theme.Rest(a, x, canvas.Warn, s.Note)
 }
 
 // loaded returns the style of a number that should be small.
@@ -194,22 +194,22 @@ func loaded(n int64) canvas.Style {
 	}
 }
 
-func drawWorker(a canvas.Area, l canvas.Look, w Worker) {
-	sign := signOf(l, w.State)
+func drawWorker(a canvas.Area, theme canvas.Theme, w Worker) {
+	sign := signOf(theme, w.State)
 	x := a.Put(2, 0, sign.style, sign.glyph+" "+string(w.State)) + 1
 	x = max(x, 12)
-	x = l.Field(a, x, 0, min(40, a.W-x-26), canvas.Normal, w.Name) + 1
-	a.Put(x, 0, canvas.Normal, history.Number(w.Busy)+" at hand")
+	x = theme.Field(a, x, 0, min(40, a.W-x-26), canvas.Normal, w.Name) + 1
+	a.Put(x, 0, canvas.Normal, history.Number(w.Busy)+" busy")
 	a.Put(x+12, 0, canvas.Faint, "seen "+age(w.Idle)+" ago")
 }
 
 // stack draws lists one below the other, and divides the space among them.
-func (s *overviewScreen) stack(a canvas.Area, l canvas.Look, now time.Time, which []int) {
-	avail := shares(a.H-len(which), s.needs(which))
+func (s *overviewScreen) stack(a canvas.Area, theme canvas.Theme, now time.Time, which []int) {
+	heights := shares(a.H-len(which), s.needs(which))
 	y := 0
 	for i, at := range which {
-		s.list(a.Part(0, y, a.W, avail[i]+1), l, now, at)
-		y += avail[i] + 1
+		s.list(a.Part(0, y, a.W, heights[i]+1), theme, now, at)
+		y += heights[i] + 1
 	}
 }
 
@@ -222,53 +222,53 @@ func (s *overviewScreen) needs(which []int) []int {
 }
 
 // shares divides the space equally, and gives unused space to the others.
-func shares(avail int, needs []int) []int {
+func shares(space int, needs []int) []int {
 	given := make([]int, len(needs))
-	for more := true; more && avail > 0; {
+	for more := true; more && space > 0; {
 		more = false
 		for i := range needs {
-			if avail > 0 && given[i] < needs[i] {
+			if space > 0 && given[i] < needs[i] {
 				given[i]++
-				avail--
+				space--
 				more = true
 			}
 		}
 	}
-	if n := len(given); avail > 0 && n > 0 {
+	if n := len(given); space > 0 && n > 0 {
 		for i := range given {
-			given[i] += avail / n
+			given[i] += space / n
 		}
 	}
 	return given
 }
 
 // list draws one of the lists below its title.
-func (s *overviewScreen) list(a canvas.Area, l canvas.Look, now time.Time, at int) {
+func (s *overviewScreen) list(a canvas.Area, theme canvas.Theme, now time.Time, at int) {
 	list := &s.lists[at]
-	how := canvas.Accent
+	style := canvas.Accent
 	if at == failedList && len(list.rows) > 0 {
-		how = canvas.Bad
+		style = canvas.Bad
 	}
-	l.Rule(a, 0, list.title+list.share(a.H-1), how)
-	list.space = a.Part(0, 1, a.W, a.H-1)
-	list.Height = max(1, list.space.H)
+	theme.Rule(a, 0, list.title+list.share(a.H-1), style)
+	list.area = a.Part(0, 1, a.W, a.H-1)
+	list.Height = max(1, list.area.H)
 	list.Fit(len(list.rows))
 	if len(list.rows) == 0 {
 		a.Put(2, 1, canvas.Faint, list.none)
 	}
-	avail := list.columns(now)
+	widths := list.columns(now)
 	cursor := canvas.Normal
 	if at == s.at {
 		cursor = canvas.Selected
 	}
-	list.Rows(list.space, len(list.rows), cursor, func(line canvas.Area, n int) {
-		drawRow(line, l, now, at, list.rows[n], avail)
+	list.Rows(list.area, len(list.rows), cursor, func(line canvas.Area, n int) {
+		drawRow(line, theme, now, at, list.rows[n], widths)
 	})
 }
 
 // share says how many of the rows are shown, if not all of them.
-func (l *listing) share(avail int) string {
-	shown := min(avail, len(l.rows))
+func (l *listing) share(width int) string {
+	shown := min(width, len(l.rows))
 	switch of := max(l.total, int64(len(l.rows))); {
 	case shown <= 0, int64(shown) == of && l.total > 0, shown == len(l.rows) && l.total == 0:
 		return ""
@@ -280,18 +280,18 @@ func (l *listing) share(avail int) string {
 }
 
 // drawRow draws a row of one of the lists.
-func drawRow(a canvas.Area, l canvas.Look, now time.Time, list int, r Row, w listWidths) {
-	sign := signOf(l, r.State)
+func drawRow(a canvas.Area, theme canvas.Theme, now time.Time, list int, r Row, w listWidths) {
+	sign := signOf(theme, r.State)
 	a.Put(0, 0, sign.style, sign.glyph)
 	if list == failedList {
-		cells(a, l, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.style, string(r.State)}, {w.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
+		cells(a, theme, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.style, string(r.State)}, {w.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
 		return
 	}
 	text := since(now, r.At)
 	if list == dueList {
 		text = due(now, r)
 	}
-	cells(a, l, []part{{w.time, sign.style, text}, {w.what, canvas.Faint, r.Kind}, {w.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
+	cells(a, theme, []part{{w.time, sign.style, text}, {w.what, canvas.Faint, r.Kind}, {w.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
 }
 
 // listWidths are the widths of a time, a kind, and an execution.
@@ -299,15 +299,15 @@ type listWidths struct{ time, what, lead int }
 
 // columns fits the columns to what a list shows; times may grow as they pass.
 func (l *listing) columns(now time.Time) listWidths {
-	avail := listWidths{9, 5, 8}
-	for at := l.Offset; at < min(len(l.rows), l.Offset+l.space.H); at++ {
+	widths := listWidths{9, 5, 8}
+	for at := l.Offset; at < min(len(l.rows), l.Offset+l.area.H); at++ {
 		r := l.rows[at]
-		avail.time = max(avail.time, canvas.Width(due(now, r)))
-		avail.what = max(avail.what, min(15, canvas.Width(r.Kind)))
-		avail.lead = max(avail.lead, canvas.Width(subjectOf(r)))
+		widths.time = max(widths.time, canvas.Width(due(now, r)))
+		widths.what = max(widths.what, min(15, canvas.Width(r.Kind)))
+		widths.lead = max(widths.lead, canvas.Width(subjectOf(r)))
 	}
-	avail.lead = min(avail.lead, max(8, (l.space.W-22)*3/5))
-	return avail
+	widths.lead = min(widths.lead, max(8, (l.area.W-22)*3/5))
+	return widths
 }
 
 // subjectOf names the subject of a row: its execution, or an event outside of any.
@@ -320,16 +320,16 @@ func subjectOf(r Row) string {
 
 // part is the text of a column.
 type part struct {
-	space int
+	width int
 	style canvas.Style
 	text  string
 }
 
-func cells(a canvas.Area, l canvas.Look, parts []part) {
+func cells(a canvas.Area, theme canvas.Theme, parts []part) {
 	x := 2
 	for _, p := range parts {
-		l.Field(a, x, 0, p.space, p.style, p.text)
-		x += p.space + 1
+		theme.Field(a, x, 0, p.width, p.style, p.text)
+		x += p.width + 1
 	}
 }
 
@@ -356,22 +356,22 @@ func (s *samples) add(value float64, at time.Time) {
 }
 
 // latest returns the last n rates.
-func (s *samples) latest(avail int) []float64 {
-	return s.values[max(0, len(s.values)-avail):]
+func (s *samples) latest(width int) []float64 {
+	return s.values[max(0, len(s.values)-width):]
 }
 
-func (s *samples) peak(avail int) float64 {
+func (s *samples) peak(width int) float64 {
 	peak := 0.0
-	for _, v := range s.latest(avail) {
+	for _, v := range s.latest(width) {
 		peak = max(peak, v)
 	}
 	return peak
 }
 
 // draw draws the rates as columns, the latest at the right edge.
-func (s *samples) draw(a canvas.Area, l canvas.Look) {
+func (s *samples) draw(a canvas.Area, theme canvas.Theme) {
 	latest, peak := s.latest(a.W), s.peak(a.W)
-	steps := []rune(l.Pick("▁▂▃▄▅▆▇█", ".:-=+*%#"))
+	steps := []rune(theme.Pick("▁▂▃▄▅▆▇█", ".:-=+*%#"))
 	for i, v := range latest {
 		x := a.W - len(latest) + i
 		level := 0

@@ -10,7 +10,7 @@ import (
 
 // dialog is drawn over a screen until the user closes it.
 type dialog interface {
-	draw(a canvas.Area, l canvas.Look)
+	draw(a canvas.Area, theme canvas.Theme)
 	// key handles a key; the dialog closes when open is false.
 	key(k string) (cmd tea.Cmd, open bool)
 	wheel(lines int)
@@ -32,15 +32,15 @@ type question struct {
 	text  string // the suggested answer
 	ahead int    // number of its characters after the cursor
 	// taken takes the answer, or explains what is wrong with it.
-	taken func(text string) (cmd tea.Cmd, wrong string)
+	taken func(text string) (cmd tea.Cmd, problem string)
 }
 
 // prompt asks a question.
 type prompt struct {
 	question
 
-	field canvas.Input
-	wrong string
+	field   canvas.Input
+	problem string
 }
 
 // askAgain asks for an action's input again after an invalid answer, and suggests that answer.
@@ -55,7 +55,7 @@ func askAgain(c *confirmation) (*prompt, bool) {
 		q.text, q.ahead = c.action.Text, 0
 	}
 	p := newPrompt(q)
-	p.wrong = c.wrong
+	p.problem = c.problem
 	return p, true
 }
 
@@ -74,30 +74,30 @@ func (p *prompt) key(k string) (cmd tea.Cmd, open bool) {
 	case "esc":
 		return nil, false
 	case "enter":
-		cmd, p.wrong = p.taken(p.field.Text())
-		return cmd, p.wrong != ""
+		cmd, p.problem = p.taken(p.field.Text())
+		return cmd, p.problem != ""
 	}
-	p.wrong = ""
+	p.problem = ""
 	p.field.Key(k)
 	return nil, true
 }
 
-func (p *prompt) draw(a canvas.Area, l canvas.Look) {
-	avail := min(max(40, a.W-12), 90, a.W-4)
+func (p *prompt) draw(a canvas.Area, theme canvas.Theme) {
+	width := min(max(40, a.W-12), 90, a.W-4)
 	var lines []string
 	for _, text := range p.about {
-		lines = append(lines, canvas.Wrapped(text, avail)...)
+		lines = append(lines, canvas.Wrapped(text, width)...)
 	}
-	wrong := canvas.Wrapped(p.wrong, avail)
-	in := l.Box(a, p.title, avail, len(lines)+2+max(2, len(wrong)))
+	problem := canvas.Wrapped(p.problem, width)
+	in := theme.Box(a, p.title, width, len(lines)+2+max(2, len(problem)))
 	for y, line := range lines {
 		in.Put(0, y, canvas.Normal, line)
 	}
 	y := len(lines)
-	in.Put(0, y, canvas.Accent, l.Pick("› ", "> "))
+	in.Put(0, y, canvas.Accent, theme.Pick("› ", "> "))
 	p.field.Draw(in.Part(2, y, in.W-2, 1), 0, 0)
-	if p.wrong != "" {
-		for i, line := range wrong {
+	if p.problem != "" {
+		for i, line := range problem {
 			in.Put(0, y+1+i, canvas.Bad, line)
 		}
 		return
@@ -112,7 +112,7 @@ type confirmation struct {
 
 	made    bool
 	planned Plan
-	wrong   string
+	problem string
 	scroll  canvas.Scroll
 	buttons []button
 }
@@ -137,7 +137,7 @@ func (c *confirmation) plan() tea.Cmd {
 func (c *confirmation) take(r planMade) {
 	c.made, c.planned = true, r.plan
 	if r.err != nil {
-		c.wrong = r.err.Error()
+		c.problem = r.err.Error()
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 	if c.scroll.Key(k) {
 		return nil, true
 	}
-	ready := c.made && c.wrong == ""
+	ready := c.made && c.problem == ""
 	switch {
 	case k == "esc" || k == "n" || k == "q" || k == "backspace":
 		return nil, false
@@ -170,28 +170,28 @@ func (c *confirmation) keyAt(x, y int) string {
 	return ""
 }
 
-func (c *confirmation) draw(a canvas.Area, l canvas.Look) {
-	avail := min(max(40, a.W-12), 100, a.W-4)
-	text, how := c.lines(avail)
-	c.drawButtons(c.scroll.Box(a, l, sentence(c.action), avail, len(text), 2, func(line canvas.Area, at int) {
-		line.Put(0, 0, how[at], text[at])
-	}), l)
+func (c *confirmation) draw(a canvas.Area, theme canvas.Theme) {
+	width := min(max(40, a.W-12), 100, a.W-4)
+	text, style := c.lines(width)
+	c.drawButtons(c.scroll.Box(a, theme, sentence(c.action), width, len(text), 2, func(line canvas.Area, at int) {
+		line.Put(0, 0, style[at], text[at])
+	}), theme)
 }
 
 // lines returns the text of the dialog and its styles.
-func (c *confirmation) lines(avail int) (text []string, how []canvas.Style) {
+func (c *confirmation) lines(width int) (text []string, style []canvas.Style) {
 	add := func(i canvas.Style, lines ...string) {
 		for _, line := range lines {
-			for _, part := range canvas.Wrapped(line, avail) {
-				text, how = append(text, part), append(how, i)
+			for _, part := range canvas.Wrapped(line, width) {
+				text, style = append(text, part), append(style, i)
 			}
 		}
 	}
 	switch {
 	case !c.made:
 		add(canvas.Faint, "checking what will happen")
-	case c.wrong != "":
-		add(canvas.Bad, c.wrong)
+	case c.problem != "":
+		add(canvas.Bad, c.problem)
 	default:
 		if c.action.Table == DeadLetters && (c.action.Verb == Replay || c.action.Verb == Drop) {
 			add(canvas.Faint, "A dry run; nothing is changed yet:")
@@ -201,12 +201,12 @@ func (c *confirmation) lines(avail int) (text []string, how []canvas.Style) {
 			add(canvas.Warn|canvas.Strong, "This cannot be undone.")
 		}
 	}
-	return text, how
+	return text, style
 }
 
 // drawButtons draws the buttons.
-func (c *confirmation) drawButtons(foot canvas.Area, l canvas.Look) {
-	if !c.made || c.wrong != "" {
+func (c *confirmation) drawButtons(foot canvas.Area, theme canvas.Theme) {
+	if !c.made || c.problem != "" {
 		text := "esc cancels"
 		if c.made {
 			text = "esc closes"
@@ -215,14 +215,14 @@ func (c *confirmation) drawButtons(foot canvas.Area, l canvas.Look) {
 		c.buttons = []button{{foot.Part(0, 0, x, 1), "esc"}}
 		return
 	}
-	yes, how := " y yes ", canvas.Good
+	yes, style := " y yes ", canvas.Good
 	if c.planned.Danger {
-		yes, how = " y yes, do it ", canvas.Bad
+		yes, style = " y yes, do it ", canvas.Bad
 	}
-	x := foot.Put(0, 0, how|canvas.Selected, yes)
+	x := foot.Put(0, 0, style|canvas.Selected, yes)
 	end := foot.Put(x+2, 0, canvas.Normal|canvas.Selected, " n no ")
 	c.buttons = []button{{foot.Part(0, 0, x, 1), "y"}, {foot.Part(x+2, 0, end-x-2, 1), "n"}}
-	foot.Put(end+2, 0, canvas.Faint, c.scroll.Below(l))
+	foot.Put(end+2, 0, canvas.Faint, c.scroll.Below(theme))
 }
 
 // message is a dialog for a message that is too long for one line.
@@ -238,14 +238,14 @@ func (r *message) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.
 
 func (*message) keyAt(int, int) string { return "esc" }
 
-func (r *message) draw(a canvas.Area, l canvas.Look) {
-	avail := min(max(40, a.W-12), 100, a.W-4)
-	lines, how := canvas.Wrapped(r.text, avail), canvas.Normal
+func (r *message) draw(a canvas.Area, theme canvas.Theme) {
+	width := min(max(40, a.W-12), 100, a.W-4)
+	lines, style := canvas.Wrapped(r.text, width), canvas.Normal
 	if r.bad {
-		how = canvas.Bad
+		style = canvas.Bad
 	}
-	foot := r.scroll.Box(a, l, r.title, avail, len(lines), 2, func(line canvas.Area, at int) {
-		line.Put(0, 0, how, lines[at])
+	foot := r.scroll.Box(a, theme, r.title, width, len(lines), 2, func(line canvas.Area, at int) {
+		line.Put(0, 0, style, lines[at])
 	})
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key continues")+2, 0, canvas.Faint, r.scroll.Below(l))
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key continues")+2, 0, canvas.Faint, r.scroll.Below(theme))
 }

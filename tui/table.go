@@ -29,11 +29,11 @@ type table struct {
 	canvas.List // the cursor, among the rows of the window
 	window
 
-	reading *request // the request whose answer is awaited; nil if there is none
+	reading *request // the request in flight; nil if there is none
 	readAt  time.Time
 	marked  map[string]bool
 
-	space  int   // width that it was last drawn with
+	width  int   // width that it was last drawn with
 	widths []int // of the columns
 }
 
@@ -186,7 +186,7 @@ func (t *table) orderNext(step int) {
 	columns := columnsOf(t.kind)
 	n, to := len(columns)+1, t.sort
 	for range n {
-		if to = (to + step + n) % n; to == 0 || t.space >= columns[to-1].needs && columns[to-1].order != nil {
+		if to = (to + step + n) % n; to == 0 || t.width >= columns[to-1].needs && columns[to-1].order != nil {
 			break
 		}
 	}
@@ -197,7 +197,7 @@ func (t *table) orderNext(step int) {
 // request is a table's request to its source.
 type request struct {
 	query Query
-	fresh bool // the answer replaces the window
+	fresh bool // the response replaces the window
 	took  time.Duration
 }
 
@@ -255,7 +255,7 @@ func (t *table) want() *request {
 	}
 }
 
-// take takes an answer, unless a newer request has been made.
+// take takes a response, unless a newer request has been made.
 func (t *table) take(r *request, p Page, at time.Time) {
 	if r != t.reading {
 		return

@@ -9,23 +9,23 @@ import (
 )
 
 // draw draws the titles, the rows, and a status line.
-func (t *table) draw(a canvas.Area, l canvas.Look, now time.Time, total int64) {
-	t.Height, t.space = max(1, a.H-2), a.W
+func (t *table) draw(a canvas.Area, theme canvas.Theme, now time.Time, total int64) {
+	t.Height, t.width = max(1, a.H-2), a.W
 	t.Fit(len(t.rows))
 	columns, widths := t.layout(a.W, now)
-	t.titles(a, l, columns, widths)
+	t.titles(a, theme, columns, widths)
 	t.Rows(a.Part(0, 1, a.W, a.H-2), len(t.rows), canvas.Selected, func(row canvas.Area, at int) {
-		t.row(row, l, t.rows[at], columns, widths, now)
+		t.row(row, theme, t.rows[at], columns, widths, now)
 	})
 	if len(t.rows) == 0 {
-		a.Put(2, 2, canvas.Faint, canvas.Clip(t.emptiness(), a.W-2, l.More()))
+		a.Put(2, 2, canvas.Faint, canvas.Clip(t.emptiness(), a.W-2, theme.More()))
 		if t.filter.Problem != "" {
 			for i, line := range canvas.Wrapped(t.filter.Problem, a.W-4) {
 				a.Put(2, 3+i, canvas.Warn, line)
 			}
 		}
 	}
-	t.foot(a, l, total)
+	t.foot(a, theme, total)
 }
 
 // gutter is the width of the marks and signs before the columns.
@@ -38,19 +38,19 @@ func (t *table) gutter() int {
 
 // layout chooses the columns that fit, and their widths: each is as wide as its widest cell
 // so far, and the columns that may grow share the remaining space.
-func (t *table) layout(avail int, now time.Time) (columns []column, widths []int) {
+func (t *table) layout(width int, now time.Time) (columns []column, widths []int) {
 	all := columnsOf(t.kind)
 	if len(t.widths) != len(all) {
 		t.widths = make([]int, len(all))
 	}
-	left := avail - t.gutter()
+	left := width - t.gutter()
 	for i, c := range all {
 		t.widths[i] = max(t.widths[i], len(c.title)+1)
 		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
 			t.widths[i] = max(t.widths[i], min(c.limit, canvas.Width(c.text(t.rows[at], now))))
 		}
 		w := t.widths[i]
-		if avail < c.needs {
+		if width < c.needs {
 			w = 0
 		}
 		columns, widths = append(columns, c), append(widths, w)
@@ -78,7 +78,7 @@ func shrink(columns []column, widths []int, left int) {
 	}
 }
 
-func (t *table) titles(a canvas.Area, l canvas.Look, columns []column, widths []int) {
+func (t *table) titles(a canvas.Area, theme canvas.Theme, columns []column, widths []int) {
 	x := t.gutter()
 	number, down := t.sorted()
 	for i, c := range columns {
@@ -87,13 +87,13 @@ func (t *table) titles(a canvas.Area, l canvas.Look, columns []column, widths []
 		}
 		title := c.title
 		if number == i+1 {
-			title += l.Pick([2]string{"▲", "▼"}[truth(down)], [2]string{"^", "v"}[truth(down)])
+			title += theme.Pick([2]string{"▲", "▼"}[truth(down)], [2]string{"^", "v"}[truth(down)])
 		}
 		at := x
 		if c.right {
 			at = x + max(0, widths[i]-canvas.Width(title))
 		}
-		l.Field(a, at, 0, widths[i], canvas.Accent|canvas.Strong, title)
+		theme.Field(a, at, 0, widths[i], canvas.Accent|canvas.Strong, title)
 		x += widths[i] + 2
 	}
 }
@@ -105,10 +105,10 @@ func truth(on bool) int {
 	return 0
 }
 
-func (t *table) row(a canvas.Area, l canvas.Look, r Row, columns []column, widths []int, now time.Time) {
-	s := signOf(l, r.State)
+func (t *table) row(a canvas.Area, theme canvas.Theme, r Row, columns []column, widths []int, now time.Time) {
+	s := signOf(theme, r.State)
 	if t.marked[r.ID] {
-		a.Put(0, 0, canvas.Warn|canvas.Strong, l.Pick("◆", "#"))
+		a.Put(0, 0, canvas.Warn|canvas.Strong, theme.Pick("◆", "#"))
 	}
 	if t.kind.stated() {
 		a.Put(2, 0, s.style, s.glyph)
@@ -119,7 +119,7 @@ func (t *table) row(a canvas.Area, l canvas.Look, r Row, columns []column, width
 		if w == 0 {
 			continue
 		}
-		text, from := canvas.Clip(c.text(r, now), w, l.More()), x
+		text, from := canvas.Clip(c.text(r, now), w, theme.More()), x
 		if c.right {
 			from = x + w - canvas.Width(text)
 		}
@@ -166,7 +166,7 @@ func (t *table) emptiness() string {
 }
 
 // foot draws the status line: the position, marks, filter and order.
-func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
+func (t *table) foot(a canvas.Area, theme canvas.Theme, total int64) {
 	y := a.H - 1
 	var parts []string
 	if t.loaded {
@@ -187,13 +187,13 @@ func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
 	if pauseFactor*t.cost > seldom {
 		parts = append(parts, "r reads again")
 	}
-	text := strings.Join(parts, l.Pick(" · ", " | "))
-	x := a.Put(1, y, canvas.Faint, canvas.Clip(text, a.W-2, l.More())) + 2
+	text := strings.Join(parts, theme.Pick(" · ", " | "))
+	x := a.Put(1, y, canvas.Faint, canvas.Clip(text, a.W-2, theme.More())) + 2
 	if t.filter.Problem != "" && len(t.rows) > 0 {
-		a.Put(x, y, canvas.Warn, canvas.Clip(t.filter.Problem, a.W-x-1, l.More()))
+		a.Put(x, y, canvas.Warn, canvas.Clip(t.filter.Problem, a.W-x-1, theme.More()))
 	}
 	if t.problem != "" && len(t.rows) > 0 {
-		a.Right(y, canvas.Bad, canvas.Clip(" "+t.problem, a.W/2, l.More()))
+		a.Right(y, canvas.Bad, canvas.Clip(" "+t.problem, a.W/2, theme.More()))
 	}
 }
 

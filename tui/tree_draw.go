@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// treeLook holds what a tree shows in addition to its own data.
-type treeLook struct {
+// treeOptions hold what a tree shows in addition to its own data.
+type treeOptions struct {
 	top    Row               // the workflow
 	timers map[string]Row    // by the string form of the task run
 	child  func(string) bool // whether a run has an execution of its own
@@ -20,12 +20,12 @@ type treeLook struct {
 }
 
 // draw draws the visible lines, one for each task, and one about them.
-func (t *taskTree) draw(a canvas.Area, l canvas.Look, how treeLook) {
+func (t *taskTree) draw(a canvas.Area, theme canvas.Theme, options treeOptions) {
 	w := &t.window
 	t.scroll(a.H)
-	w.Rows(a, len(w.lines), cursorStyle(how.focus), func(row canvas.Area, at int) { t.drawLine(row, l, &w.lines[at], &how) })
+	w.Rows(a, len(w.lines), cursorStyle(options.focus), func(row canvas.Area, at int) { t.drawLine(row, theme, &w.lines[at], &options) })
 	if len(w.lines) == 0 {
-		a.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, l.More()))
+		a.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, theme.More()))
 	}
 }
 
@@ -47,43 +47,43 @@ func cursorStyle(focus bool) canvas.Style {
 	return canvas.Bar
 }
 
-func (t *taskTree) drawLine(a canvas.Area, l canvas.Look, line *treeLine, how *treeLook) {
-	text := t.text(l, line, how)
-	avail := a.W
-	if avail >= 36 {
-		avail -= t.drawState(a, l, &text) + 1
+func (t *taskTree) drawLine(a canvas.Area, theme canvas.Theme, line *treeLine, options *treeOptions) {
+	text := t.text(theme, line, options)
+	width := a.W
+	if width >= 36 {
+		width -= t.drawState(a, theme, &text) + 1
 	}
-	a = a.Part(0, 0, avail, 1)
-	x := t.drawName(a, l, line, &text)
-	x = l.Rest(a, x+2, text.noted, text.notes)
+	a = a.Part(0, 0, width, 1)
+	x := t.drawName(a, theme, line, &text)
+	x = theme.Rest(a, x+2, text.noted, text.notes)
 	if text.notes == "" {
 		x -= 2
 	}
-	x = l.Rest(a, x+2, canvas.Faint, text.detail)
-	l.Rest(a, x+2, canvas.Good, text.after)
+	x = theme.Rest(a, x+2, canvas.Faint, text.detail)
+	theme.Rest(a, x+2, canvas.Good, text.after)
 }
 
 // drawName draws the name of a line and its breakpoint, and returns where it ends.
-func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *treeText) int {
+func (t *taskTree) drawName(a canvas.Area, theme canvas.Theme, line *treeLine, text *treeText) int {
 	x := min(2*int(line.depth), max(a.W-24, a.W/3))
-	x = a.Put(x, 0, canvas.Faint, t.foldSign(l, line))
+	x = a.Put(x, 0, canvas.Faint, t.foldSign(theme, line))
 	mark := " "
 	if text.stops {
-		mark = l.Pick("●", "*")
+		mark = theme.Pick("●", "*")
 	}
 	x = a.Put(x, 0, canvas.Bad, mark)
 	x = a.Put(x, 0, text.sign.style, text.sign.glyph+" ")
-	how := canvas.Normal
+	style := canvas.Normal
 	if line.kind == plannedLine {
-		how = canvas.Faint
+		style = canvas.Faint
 	} else if line.run == t.current && line.kind == runLine {
-		how = canvas.Strong
+		style = canvas.Strong
 	}
-	return l.Rest(a, x, how, text.name)
+	return theme.Rest(a, x, style, text.name)
 }
 
 // drawState draws the state and the time at the right, and returns their width.
-func (*taskTree) drawState(a canvas.Area, _ canvas.Look, text *treeText) int {
+func (*taskTree) drawState(a canvas.Area, _ canvas.Theme, text *treeText) int {
 	const wordWidth, timeWidth = 10, 11
 	if a.W < 60 {
 		a.Right(0, text.sign.style, text.word)
@@ -94,14 +94,14 @@ func (*taskTree) drawState(a canvas.Area, _ canvas.Look, text *treeText) int {
 	return wordWidth + timeWidth
 }
 
-func (*taskTree) foldSign(l canvas.Look, line *treeLine) string {
+func (*taskTree) foldSign(theme canvas.Theme, line *treeLine) string {
 	switch {
 	case !line.folds:
 		return " "
 	case line.open:
-		return l.Pick("▿", "-")
+		return theme.Pick("▿", "-")
 	default:
-		return l.Pick("▹", "+")
+		return theme.Pick("▹", "+")
 	}
 }
 
@@ -118,26 +118,26 @@ type treeText struct {
 	time   string
 }
 
-func (t *taskTree) text(l canvas.Look, line *treeLine, how *treeLook) (text treeText) {
+func (t *taskTree) text(theme canvas.Theme, line *treeLine, options *treeOptions) (text treeText) {
 	switch line.kind {
 	case plannedLine:
-		text = t.plannedText(l, line)
+		text = t.plannedText(theme, line)
 	case turnLine:
-		text = t.turnText(l, line, how)
+		text = t.turnText(theme, line, options)
 	case rangeLine:
-		text = t.rangeText(l, line, how)
+		text = t.rangeText(theme, line, options)
 	default:
-		text = t.runText(l, line, how)
+		text = t.runText(theme, line, options)
 	}
-	text.stops = how.breaks[t.taskOf(*line).Ref]
+	text.stops = options.breaks[t.taskOf(*line).Ref]
 	return text
 }
 
-func (t *taskTree) plannedText(l canvas.Look, line *treeLine) treeText {
+func (t *taskTree) plannedText(theme canvas.Theme, line *treeLine) treeText {
 	task := t.tasks.at(line.task)
-	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].task), word: "pending", sign: signOf(l, Pending)}
+	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].task), word: "pending", sign: signOf(theme, Pending)}
 	if t.over(line.run, line.turn) {
-		text.word, text.sign = "not run", signOf(l, "")
+		text.word, text.sign = "not run", signOf(theme, "")
 		text.sign.style = canvas.Faint
 	}
 	return text
@@ -152,18 +152,18 @@ func (t *runTree) detail(task *Task, around int32) string {
 	return text
 }
 
-func (t *taskTree) runText(l canvas.Look, line *treeLine, how *treeLook) treeText {
+func (t *taskTree) runText(theme canvas.Theme, line *treeLine, options *treeOptions) treeText {
 	r := &t.runs[line.run]
 	if line.run == 0 {
-		return t.topText(l, r, how)
+		return t.topText(theme, r, options)
 	}
 	task := t.tasks.at(r.task)
 	around := t.runs[r.parent()].task
-	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.State), sign: signOf(l, r.State)}
+	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.State), sign: signOf(theme, r.State)}
 	if r.Call != "" {
 		text.detail = "call " + r.Call
 	}
-	text.time = t.timeOf(r, how)
+	text.time = t.timeOf(r, options)
 	if line.turned {
 		text.name = t.turnedName(r, task)
 	}
@@ -172,8 +172,8 @@ func (t *taskTree) runText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 	} else {
 		text.after = r.Text
 	}
-	if how.child != nil && how.child(r.String()) {
-		text.name += l.Pick(" ⇒", " =>")
+	if options.child != nil && options.child(r.String()) {
+		text.name += theme.Pick(" ⇒", " =>")
 	}
 	if len(r.turns) > 1 {
 		if text.notes == "" {
@@ -189,14 +189,14 @@ func (t *runTree) nameOf(r *taskRun) string {
 	return history.Run(t.tasks.at(r.task).Name, r.Iteration, r.Attempt)
 }
 
-func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
-	state := cmp.Or(how.top.State, r.State)
-	text := treeText{name: how.top.Workflow, word: string(state), sign: signOf(l, state), after: r.Text}
+func (t *runTree) topText(theme canvas.Theme, r *taskRun, options *treeOptions) treeText {
+	state := cmp.Or(options.top.State, r.State)
+	text := treeText{name: options.top.Workflow, word: string(state), sign: signOf(theme, state), after: r.Text}
 	text.name = cmp.Or(text.name, "workflow")
 	if state != Completed && state != Running {
 		text.notes, text.after, text.noted = r.Text, "", text.sign.style
 	}
-	ended := how.top.Until
+	ended := options.top.Until
 	if ended.IsZero() {
 		ended = r.Ended.At
 	}
@@ -205,17 +205,17 @@ func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
 	case state.Ended() && !ended.IsZero():
 		text.time = lastedFor(r.Began.At, ended)
 	default:
-		text.time = since(how.now, r.Began.At)
+		text.time = since(options.now, r.Began.At)
 	}
 	return text
 }
 
 // timeOf returns how long something took, has been running, or still has to wait.
-func (t *runTree) timeOf(r *taskRun, how *treeLook) string {
-	if len(how.timers) > 0 && (r.State == Waiting || r.State == Retrying) {
+func (t *runTree) timeOf(r *taskRun, options *treeOptions) string {
+	if len(options.timers) > 0 && (r.State == Waiting || r.State == Retrying) {
 		// A timer may have been moved, which no event reports.
-		if timer, ok := how.timers[r.String()]; ok {
-			return due(how.now, timer)
+		if timer, ok := options.timers[r.String()]; ok {
+			return due(options.now, timer)
 		}
 	}
 	switch {
@@ -224,9 +224,9 @@ func (t *runTree) timeOf(r *taskRun, how *treeLook) string {
 	case r.State.Ended():
 		return lastedFor(r.Began.At, r.Ended.At)
 	case !r.Until.IsZero():
-		return countdown(how.now, r.Until)
+		return countdown(options.now, r.Until)
 	default:
-		return since(how.now, r.Began.At)
+		return since(options.now, r.Began.At)
 	}
 }
 
@@ -315,10 +315,10 @@ func (t *runTree) turnState(r *taskRun, at int) State {
 	}
 }
 
-func (t *runTree) turnText(l canvas.Look, line *treeLine, how *treeLook) treeText {
+func (t *runTree) turnText(theme canvas.Theme, line *treeLine, options *treeOptions) treeText {
 	r := &t.runs[line.run]
 	state := t.turnState(r, int(line.turn))
-	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: signOf(l, state)}
+	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: signOf(theme, state)}
 	runs := r.turns[line.turn].runs
 	text.detail = history.Count(len(runs), "task")
 	began, ended := t.runs[runs[0]].Began.At, time.Time{}
@@ -333,19 +333,19 @@ func (t *runTree) turnText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 	if state.Ended() && !ended.IsZero() {
 		text.time = lastedFor(began, ended)
 	} else {
-		text.time = since(how.now, began)
+		text.time = since(options.now, began)
 	}
 	return text
 }
 
-func (t *runTree) rangeText(l canvas.Look, line *treeLine, _ *treeLook) treeText {
+func (t *runTree) rangeText(theme canvas.Theme, line *treeLine, _ *treeOptions) treeText {
 	r := &t.runs[line.run]
 	from, to := int(line.turn), int(line.turn+line.size)
-	text := treeText{word: string(Completed), sign: signOf(l, Completed)}
-	text.name = r.turnName(from) + l.Pick(" – ", " - ") + r.turnName(to-1)
+	text := treeText{word: string(Completed), sign: signOf(theme, Completed)}
+	text.name = r.turnName(from) + theme.Pick(" – ", " - ") + r.turnName(to-1)
 	text.detail = history.Count(to-from, r.turnWord())
 	if failed := r.failedOf(from, to); failed != "" {
-		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(l, Faulted)
+		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(theme, Faulted)
 	}
 	if ended := t.runs[last(r.turns[to-1].runs)].Ended.At; !ended.IsZero() {
 		text.time = lastedFor(t.runs[r.turns[from].runs[0]].Began.At, ended)

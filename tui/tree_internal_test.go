@@ -28,7 +28,7 @@ thanks set thanks
 
 func drawTree(tree *taskTree, w, h int, now time.Time) string {
 	c := canvas.New(w, h)
-	tree.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
+	tree.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, treeOptions{top: Row{Workflow: "shop"}, now: now, focus: true})
 	return picture(c)
 }
 
@@ -171,7 +171,7 @@ func TestTreeCursor(t *testing.T) {
 
 func drawLineOf(tree *taskTree) string {
 	l := tree.chosen()
-	text := tree.text(canvas.Look{}, &l, &treeLook{})
+	text := tree.text(canvas.Theme{}, &l, &treeOptions{})
 	return text.name
 }
 
@@ -239,7 +239,7 @@ func BenchmarkTreeDraw(b *testing.B) {
 	c := canvas.New(80, 40)
 	for b.Loop() {
 		tree.changes++ // as if an event had arrived
-		tree.draw(c.All(), canvas.Look{}, treeLook{now: start})
+		tree.draw(c.All(), canvas.Theme{}, treeOptions{now: start})
 	}
 }
 
@@ -258,7 +258,7 @@ func BenchmarkTreeFilter(b *testing.B) {
 	tree.narrow("broken")
 	for b.Loop() {
 		tree.changes++
-		tree.draw(c.All(), canvas.Look{}, treeLook{now: start})
+		tree.draw(c.All(), canvas.Theme{}, treeOptions{now: start})
 	}
 }
 
@@ -271,7 +271,7 @@ func TestRetryingTurn(t *testing.T) {
 	tree := treeOf(documentOf("each for\n  get call\n  put call"), s)
 	tree.arrange()
 	at := slices.IndexFunc(tree.window.lines, func(l treeLine) bool { return l.kind == turnLine })
-	text := tree.text(canvas.Look{}, &tree.window.lines[at], &treeLook{now: s.at})
+	text := tree.text(canvas.Theme{}, &tree.window.lines[at], &treeOptions{now: s.at})
 	if text.word != "retrying" || text.time != "1m01s" {
 		t.Errorf("it is %s for %s, want retrying for 1m01s", text.word, text.time)
 	}

@@ -48,7 +48,7 @@ func (o Options) For(getenv func(name string) string) Options {
 	switch {
 	case getenv("NO_COLOR") != "", term == "dumb":
 		o.Background = None
-	case term == "linux": // it does not answer
+	case term == "linux": // it does not reply
 		o.Background = Dark
 	default:
 		if light, ok := background.FromEnvironment(getenv("COLORFGBG")); ok {
@@ -73,20 +73,20 @@ const (
 	None
 )
 
-// gotBackground is the terminal's answer about its background.
+// gotBackground is the terminal's reply about its background.
 type gotBackground struct{ light bool }
 
 // themeOf returns a theme of the terminal's own sixteen colours, which its user has chosen.
 // Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
 // background itself, and the other bright colours are greys.
-func themeOf(b Background) canvas.Theme {
+func paletteOf(b Background) canvas.Palette {
 	switch b {
 	case Light:
-		return canvas.Theme{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "34", canvas.Good: "32", canvas.Bad: "31", canvas.Warn: "35", canvas.Busy: "36", canvas.Calm: "34", canvas.Bar: "97;44"}
+		return canvas.Palette{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "34", canvas.Good: "32", canvas.Bad: "31", canvas.Warn: "35", canvas.Busy: "36", canvas.Calm: "34", canvas.Bar: "97;44"}
 	case None:
-		return canvas.Theme{canvas.Bar: "7"}
+		return canvas.Palette{canvas.Bar: "7"}
 	default:
-		return canvas.Theme{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "36", canvas.Good: "32", canvas.Bad: "91", canvas.Warn: "33", canvas.Busy: "36", canvas.Calm: "94", canvas.Bar: "97;44"}
+		return canvas.Palette{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "36", canvas.Good: "32", canvas.Bad: "91", canvas.Warn: "33", canvas.Busy: "36", canvas.Calm: "94", canvas.Bar: "97;44"}
 	}
 }
 
@@ -106,7 +106,7 @@ func Run(ctx context.Context, source Source, options Options) error {
 	var program *tea.Program
 	if terminal, ok := cmp.Or[io.Reader](options.Input, os.Stdin).(*os.File); ok && options.Background == Auto && runtime.GOOS != "windows" {
 		var reader *background.Reader
-		if reader, m.asks = background.NewReader(terminal, func(light bool) { program.Send(gotBackground{light}) }); m.asks {
+		if reader, m.asksBackground = background.NewReader(terminal, func(light bool) { program.Send(gotBackground{light}) }); m.asksBackground {
 			settings = append(settings, tea.WithInput(reader))
 		}
 	}

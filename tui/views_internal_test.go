@@ -20,7 +20,7 @@ func TestTimeline(t *testing.T) {
 	var line timeBar
 	show := func(w int, now time.Time) {
 		screen := canvas.New(w, 1)
-		line.draw(screen.All(), canvas.Look{Theme: themeOf(Dark)}, c, now)
+		line.draw(screen.All(), canvas.Theme{Palette: paletteOf(Dark)}, c, now)
 		b.WriteString(picture(screen))
 	}
 	for _, d := range []time.Duration{0, time.Hour, 24 * time.Hour, 30 * time.Hour, 48 * time.Hour, 60 * time.Hour, -time.Hour} {
@@ -43,20 +43,20 @@ func TestTimeline(t *testing.T) {
 	if _, ok := line.at(line.from - 1); ok {
 		t.Error("left of the bar is a time")
 	}
-	for x := line.from; x < line.from+line.space; x++ {
+	for x := line.from; x < line.from+line.width; x++ {
 		move, ok := line.at(x)
 		if !ok || line.cell(move.To) != x-line.from {
 			t.Fatalf("a click on %d means %v, which is at %d", x-line.from, move, line.cell(move.To))
 		}
 	}
-	if move, _ := line.at(line.from + line.space - 1); !move.To.Equal(c.End) {
+	if move, _ := line.at(line.from + line.width - 1); !move.To.Equal(c.End) {
 		t.Errorf("the end of the bar is %v, want %v", move.To, c.End)
 	}
 
 	// If everything happens at one moment, the time bar is a line of events.
 	c.End, c.At, c.Of = start, 9, 18
 	show(80, start)
-	if move, ok := line.at(line.from + (line.space-1)/2); !ok || move.Event < 8 || move.Event > 9 {
+	if move, ok := line.at(line.from + (line.width-1)/2); !ok || move.Event < 8 || move.Event > 9 {
 		t.Errorf("the middle of the bar is %+v", move)
 	}
 }
@@ -69,7 +69,7 @@ func TestDocumentView(t *testing.T) {
 	v.read(d)
 	drawn := func(w, h int) string {
 		c := canvas.New(w, h)
-		v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, map[int]State{10: Running, 12: Waiting}, false)
+		v.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, map[int]State{10: Running, 12: Waiting}, false)
 		return picture(c)
 	}
 	v.show(14)
@@ -102,7 +102,7 @@ func TestHistoryFilter(t *testing.T) {
 	v.add(events[30:])
 	v.narrow("fork requested")
 	c := canvas.New(90, 6)
-	v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, start.Add(time.Hour), true)
+	v.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, start.Add(time.Hour), true)
 	compare(t, "history-filter", picture(c))
 	v.Start()
 	match := v.current().Version
@@ -123,7 +123,7 @@ func TestHistoryView(t *testing.T) {
 	v.add(shopStory().events[:9])
 	for _, w := range []int{120, 80, 40} {
 		c := canvas.New(w, 10)
-		v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, start.Add(time.Hour), false)
+		v.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, start.Add(time.Hour), false)
 		compare(t, fmt.Sprintf("history-%d", w), picture(c))
 	}
 }
@@ -133,7 +133,7 @@ func BenchmarkHistoryDraw(b *testing.B) {
 	v.add(loop(100_000).events)
 	c := canvas.New(120, 40)
 	for b.Loop() {
-		v.draw(c.All(), canvas.Look{}, start, true)
+		v.draw(c.All(), canvas.Theme{}, start, true)
 	}
 }
 
@@ -146,20 +146,20 @@ func TestChart(t *testing.T) {
 	waits.end("/do/0/both/fork/branches/0/ship", Completed, "").pass(2*time.Second).end("/do/0/both/fork/branches/0/mail", Completed, "")
 	waits.end("/do/0/both", Completed, "").begin("/do/0/rest").wait("/do/0/rest", Waiting, 30*24*time.Hour)
 	var b strings.Builder
-	drawn := func(name string, s *story, w, h int, now time.Time, l canvas.Look, change func(*taskTree)) {
+	drawn := func(name string, s *story, w, h int, now time.Time, theme canvas.Theme, change func(*taskTree)) {
 		tree := treeOf(documentOf(shop), s)
 		if change != nil {
 			change(tree)
 		}
 		c := canvas.New(w, h)
-		tree.drawChart(c.All(), l, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
+		tree.drawChart(c.All(), theme, treeOptions{top: Row{Workflow: "shop"}, now: now, focus: true})
 		b.WriteString("== " + name + "\n" + picture(c))
 	}
-	dark := canvas.Look{Theme: themeOf(Dark)}
+	dark := canvas.Theme{Palette: paletteOf(Dark)}
 	drawn("it waits", waits, 120, 34, waits.at.Add(12*time.Hour), dark, nil)
 	drawn("narrow", waits, 60, 20, waits.at.Add(12*time.Hour), dark, nil)
 	drawn("narrowest", waits, 30, 12, waits.at.Add(12*time.Hour), dark, nil)
-	drawn("ascii, folded", waits, 80, 16, waits.at.Add(12*time.Hour), canvas.Look{Theme: themeOf(None), ASCII: true}, func(t *taskTree) { t.foldAll(noneOpen); t.unfold() })
+	drawn("ascii, folded", waits, 80, 16, waits.at.Add(12*time.Hour), canvas.Theme{Palette: paletteOf(None), ASCII: true}, func(t *taskTree) { t.foldAll(noneOpen); t.unfold() })
 	drawn("branches", shopStory(), 120, 34, shopStory().at.Add(time.Second), dark, nil)
 	retries := newStory()
 	retries.begin("/do/0/pay").begin("/do/0/pay/try/0/charge").pass(300*time.Millisecond).end("/do/0/pay/try/0/charge", Faulted, "503")
@@ -187,6 +187,6 @@ func BenchmarkChart(b *testing.B) {
 	tree := treeOf(documentOf(shop), loop(30_000))
 	c := canvas.New(200, 60)
 	for b.Loop() {
-		tree.drawChart(c.All(), canvas.Look{}, treeLook{now: noon})
+		tree.drawChart(c.All(), canvas.Theme{}, treeOptions{now: noon})
 	}
 }

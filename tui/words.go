@@ -125,10 +125,10 @@ var signs = map[State]struct {
 }
 
 // signOf returns the sign of a state.
-func signOf(l canvas.Look, s State) sign {
+func signOf(theme canvas.Theme, s State) sign {
 	found, ok := signs[s]
 	if !ok {
-		return sign{l.Pick("·", "-"), canvas.Normal}
+		return sign{theme.Pick("·", "-"), canvas.Normal}
 	}
-	return sign{l.Pick(found.unicode, found.ascii), found.style}
+	return sign{theme.Pick(found.unicode, found.ascii), found.style}
 }

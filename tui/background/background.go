@@ -1,4 +1,4 @@
-// Package background asks a terminal whether its background is light, without waiting for the answer:
+// Package background asks a terminal whether its background is light, without waiting for its reply:
 // a terminal that does not know the question stays silent.
 package background
 
@@ -12,22 +12,22 @@ import (
 // Ask is the query to write to the terminal (OSC 11).
 const Ask = "\x1b]11;?\x1b\\"
 
-// Reader reads a terminal and removes its answer from the input, where it would look like keys.
+// Reader reads a terminal and removes its reply from the input, where it would look like keys.
 type Reader struct {
 	*os.File
 
-	answered func(light bool)
-	partial  []byte // the beginning of an incomplete answer
+	replied func(light bool)
+	partial []byte // the beginning of an incomplete reply
 }
 
-// NewReader returns a Reader of a terminal, and false if the file is none. It calls answered with the
-// answer, in Read.
-func NewReader(f *os.File, answered func(light bool)) (*Reader, bool) {
+// NewReader returns a Reader of a terminal, and false if the file is none. It calls replied with the
+// reply, in Read.
+func NewReader(f *os.File, replied func(light bool)) (*Reader, bool) {
 	info, err := f.Stat()
-	return &Reader{File: f, answered: answered}, err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &Reader{File: f, replied: replied}, err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Read reads the input without the answer.
+// Read reads the input without the reply.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(p) <= len(r.partial) {
 		n := copy(p, r.partial)
@@ -40,10 +40,10 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 	copy(p, r.partial)
 	n += len(r.partial)
-	text, held, colour := withoutAnswer(p[:n])
+	text, held, colour := withoutReply(p[:n])
 	r.partial = append(r.partial[:0], held...)
 	if light, ok := isLight(colour); ok {
-		r.answered(light)
+		r.replied(light)
 	}
 	return copy(p, text), err
 }
@@ -55,12 +55,12 @@ func FromEnvironment(colours string) (light, ok bool) {
 	return back == "7" || back == "15", back != ""
 }
 
-// longestAnswer is how many bytes are held back while waiting for the end of an answer.
-const longestAnswer = 64
+// maxReply is how many bytes are held back while waiting for the end of a reply.
+const maxReply = 64
 
-// withoutAnswer removes an answer from the input, and holds back what may be the beginning of one
+// withoutReply removes a reply from the input, and holds back what may be the beginning of one
 // at its end.
-func withoutAnswer(read []byte) (text, held []byte, colour string) {
+func withoutReply(read []byte) (text, held []byte, colour string) {
 	const begin = "\x1b]11;"
 	at := bytes.Index(read, []byte(begin))
 	if at < 0 {
@@ -75,7 +75,7 @@ func withoutAnswer(read []byte) (text, held []byte, colour string) {
 	rest := read[at+len(begin):]
 	end := bytes.IndexAny(rest, "\a\x1b")
 	switch {
-	case end < 0 && len(rest) > longestAnswer:
+	case end < 0 && len(rest) > maxReply:
 		return read, nil, ""
 	case end < 0, rest[end] == '\x1b' && end+1 == len(rest):
 		return read[:at], bytes.Clone(read[at:]), ""

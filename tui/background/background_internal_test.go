@@ -2,7 +2,7 @@ package background
 
 import "testing"
 
-// The answer about the background is never taken for typed text, whatever input surrounds it.
+// The reply about the background is never taken for typed text, whatever input surrounds it.
 func TestWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ read, text, partial, colour string }{
@@ -15,7 +15,7 @@ func TestWithoutAnswer(t *testing.T) {
 		"hardly begun":    {"j\x1b]1", "j", "\x1b]1", ""},
 		"half an end":     {"\x1b]11;rgb:0/0/0\x1b", "", "\x1b]11;rgb:0/0/0\x1b", ""},
 	} {
-		text, held, colour := withoutAnswer([]byte(c.read))
+		text, held, colour := withoutReply([]byte(c.read))
 		if string(text) != c.text || string(held) != c.partial || colour != c.colour {
 			t.Errorf("%s: %q, %q, %q", name, text, held, colour)
 		}

@@ -28,34 +28,34 @@ func New(width, height int) *Canvas {
 }
 
 // Text returns the canvas as output for a terminal.
-func (c *Canvas) Text(l Look) string {
+func (c *Canvas) Text(theme Theme) string {
 	var b strings.Builder
 	b.Grow(2 * len(c.cells))
 	for y := range c.Height {
 		if y > 0 {
 			b.WriteByte('\n')
 		}
-		c.line(&b, c.cells[y*c.Width:(y+1)*c.Width], l)
+		c.line(&b, c.cells[y*c.Width:(y+1)*c.Width], theme)
 	}
 	return b.String()
 }
 
-func (*Canvas) line(b *strings.Builder, cells []cell, l Look) {
+func (*Canvas) line(b *strings.Builder, cells []cell, theme Theme) {
 	end := len(cells)
 	for end > 0 && cells[end-1].r == ' ' && cells[end-1].style == Normal {
 		end--
 	}
-	plain := l.Theme.code(Normal)
+	plain := theme.Palette.code(Normal)
 	last, now := Normal, plain
 	for _, c := range cells[:end] {
 		if c.style != last {
 			last = c.style
-			if code := l.Theme.code(c.style); code != now {
+			if code := theme.Palette.code(c.style); code != now {
 				b.WriteString(code)
 				now = code
 			}
 		}
-		c.write(b, l)
+		c.write(b, theme)
 	}
 	if now != plain {
 		b.WriteString(plain)
@@ -63,9 +63,9 @@ func (*Canvas) line(b *strings.Builder, cells []cell, l Look) {
 }
 
 // write writes the content of a cell.
-func (c cell) write(b *strings.Builder, l Look) {
+func (c cell) write(b *strings.Builder, theme Theme) {
 	switch {
-	case l.ASCII && (c.r > '~' || c.r == 0 || c.tail != ""):
+	case theme.ASCII && (c.r > '~' || c.r == 0 || c.tail != ""):
 		b.WriteByte(asciiFor(c.r))
 	case c.r != 0:
 		b.WriteRune(c.r)
@@ -166,18 +166,18 @@ func (a Area) Right(y int, s Style, text string) int {
 }
 
 // Box draws a frame in the middle of an area, and returns its inside.
-func (l Look) Box(a Area, title string, w, h int) Area {
+func (theme Theme) Box(a Area, title string, w, h int) Area {
 	w, h = min(w+4, a.W), min(h+2, a.H)
 	frame := a.Part((a.W-w)/2, (a.H-h)/2, w, h)
 	frame.Clear()
-	side, flat := l.Pick("│", "|"), strings.Repeat(l.Pick("─", "-"), max(0, w-2))
-	frame.Put(0, 0, Accent, l.Pick("╭", "+")+flat+l.Pick("╮", "+"))
+	side, flat := theme.Pick("│", "|"), strings.Repeat(theme.Pick("─", "-"), max(0, w-2))
+	frame.Put(0, 0, Accent, theme.Pick("╭", "+")+flat+theme.Pick("╮", "+"))
 	for y := 1; y < h-1; y++ {
 		frame.Put(0, y, Accent, side)
 		frame.Put(w-1, y, Accent, side)
 	}
-	frame.Put(0, h-1, Accent, l.Pick("╰", "+")+flat+l.Pick("╯", "+"))
-	frame.Put(2, 0, Accent|Strong, " "+Clip(title, w-6, l.More())+" ")
+	frame.Put(0, h-1, Accent, theme.Pick("╰", "+")+flat+theme.Pick("╯", "+"))
+	frame.Put(2, 0, Accent|Strong, " "+Clip(title, w-6, theme.More())+" ")
 	return frame.Part(2, 1, w-4, h-2)
 }
 

@@ -78,8 +78,8 @@ func (f *Input) word() int {
 
 // Draw draws the visible part of the text, and the cursor.
 func (f *Input) Draw(a Area, x, y int) {
-	avail, from := a.W-x, 0
-	for from < f.At && Width(string(f.runes[from:f.At])) >= avail {
+	width, from := a.W-x, 0
+	for from < f.At && Width(string(f.runes[from:f.At])) >= width {
 		from++
 	}
 	end := a.Put(x, y, Normal, string(f.runes[from:]))

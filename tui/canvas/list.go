@@ -110,8 +110,8 @@ func (s *Scroll) Key(k string) bool {
 
 // Box draws a frame with the visible part of a text above a number of free lines (below), and returns
 // the last line in the frame.
-func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row func(a Area, at int)) (foot Area) {
-	in := l.Box(a, title, avail, min(lines+below, a.H-2))
+func (s *Scroll) Box(a Area, theme Theme, title string, width, lines, below int, row func(a Area, at int)) (foot Area) {
+	in := theme.Box(a, title, width, min(lines+below, a.H-2))
 	s.lines, s.Space = lines, max(0, in.H-below)
 	s.Move(0)
 	for y := 0; y < s.Space && s.Offset+y < lines; y++ {
@@ -121,9 +121,9 @@ func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row 
 }
 
 // Below returns a note with the number of lines below the visible ones; "" if there are none.
-func (s *Scroll) Below(l Look) string {
+func (s *Scroll) Below(theme Theme) string {
 	if below := s.lines - s.Offset - s.Space; below > 0 {
-		return l.Pick("↓ ", "v ") + history.Count(below, "more line")
+		return theme.Pick("↓ ", "v ") + history.Count(below, "more line")
 	}
 	return ""
 }

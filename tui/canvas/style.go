@@ -25,11 +25,11 @@ const (
 	Selected       // the row at the cursor
 )
 
-// Theme gives the styles of a terminal.
-type Theme [colours]string
+// Palette has the escape codes of the colours of a terminal.
+type Palette [colours]string
 
 // code returns the escape sequence of a style.
-func (t Theme) code(s Style) string {
+func (t Palette) code(s Style) string {
 	var parts []string
 	if c := t[s&0xff]; c != "" && s&Selected == 0 {
 		parts = append(parts, c)
@@ -46,37 +46,37 @@ func (t Theme) code(s Style) string {
 	return "\x1b[0;" + strings.Join(parts, ";") + "m"
 }
 
-// Look is the theme, and whether only ASCII is drawn.
-type Look struct {
-	Theme Theme
-	ASCII bool
+// Theme is how a terminal shows styles and symbols.
+type Theme struct {
+	Palette Palette
+	ASCII   bool
 }
 
 // Pick returns unicode, or ascii if only ASCII is drawn.
-func (l Look) Pick(unicode, ascii string) string {
-	if l.ASCII {
+func (theme Theme) Pick(unicode, ascii string) string {
+	if theme.ASCII {
 		return ascii
 	}
 	return unicode
 }
 
 // More returns the mark that ends truncated text.
-func (l Look) More() string { return l.Pick("…", "~") }
+func (theme Theme) More() string { return theme.Pick("…", "~") }
 
 // Rule draws a line with a title in it.
-func (l Look) Rule(a Area, y int, title string, s Style) {
-	x := a.Put(0, y, Faint, l.Pick("── ", "-- "))
-	x = a.Put(x, y, s|Strong, Clip(title, a.W-x-1, l.More())) + 1
-	a.Put(x, y, Faint, strings.Repeat(l.Pick("─", "-"), max(0, a.W-x)))
+func (theme Theme) Rule(a Area, y int, title string, s Style) {
+	x := a.Put(0, y, Faint, theme.Pick("── ", "-- "))
+	x = a.Put(x, y, s|Strong, Clip(title, a.W-x-1, theme.More())) + 1
+	a.Put(x, y, Faint, strings.Repeat(theme.Pick("─", "-"), max(0, a.W-x)))
 }
 
-// Field writes text into a column that is avail cells wide.
-func (l Look) Field(a Area, x, y, avail int, s Style, text string) int {
-	a.Put(x, y, s, Clip(text, min(avail, a.W-x), l.More()))
-	return x + avail
+// Field writes text into a column that is width cells wide.
+func (theme Theme) Field(a Area, x, y, width int, s Style, text string) int {
+	a.Put(x, y, s, Clip(text, min(width, a.W-x), theme.More()))
+	return x + width
 }
 
 // Rest draws text, truncated to the rest of a row.
-func (l Look) Rest(a Area, x int, s Style, text string) int {
-	return a.Put(x, 0, s, Clip(text, a.W-x, l.More()))
+func (theme Theme) Rest(a Area, x int, s Style, text string) int {
+	return a.Put(x, 0, s, Clip(text, a.W-x, theme.More()))
 }

@@ -132,19 +132,19 @@ func Cleaned(text string) string {
 	return b.String()
 }
 
-// Clip truncates text to avail cells; mark shows that something is missing.
-func Clip(text string, avail int, mark string) string {
-	if avail <= 0 {
+// Clip truncates text to width cells; mark shows that something is missing.
+func Clip(text string, width int, mark string) string {
+	if width <= 0 {
 		return ""
 	}
-	if len(text) <= avail && Plain(text) || Width(text) <= avail {
+	if len(text) <= width && Plain(text) || Width(text) <= width {
 		return text
 	}
-	avail -= Width(mark)
+	width -= Width(mark)
 	var b strings.Builder
 	n := 0
 	for g := range glyphs(text) {
-		if n += g.width; n > avail {
+		if n += g.width; n > width {
 			break
 		}
 		b.WriteRune(g.r)
@@ -170,23 +170,23 @@ func Skip(text string, cells int) string {
 	return b.String()
 }
 
-// Wrapped splits text into lines of at most avail cells.
-func Wrapped(text string, avail int) []string {
+// Wrapped splits text into lines of at most width cells.
+func Wrapped(text string, width int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {
 		line := ""
 		for word := range strings.FieldsSeq(paragraph) {
-			for Width(word) > avail && avail > 0 {
+			for Width(word) > width && width > 0 {
 				if line != "" {
 					lines, line = append(lines, line), ""
 				}
-				lines = append(lines, Clip(word, avail, ""))
-				word = Skip(word, avail)
+				lines = append(lines, Clip(word, width, ""))
+				word = Skip(word, width)
 			}
 			switch {
 			case line == "":
 				line = word
-			case Width(line)+1+Width(word) <= avail:
+			case Width(line)+1+Width(word) <= width:
 				line += " " + word
 			default:
 				lines, line = append(lines, line), word

@@ -16,7 +16,7 @@ var colourCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 func shown(text string) string {
 	c := canvas.New(60, 1)
 	c.All().Put(0, 0, canvas.Normal, text)
-	return c.Text(canvas.Look{})
+	return c.Text(canvas.Theme{})
 }
 
 func TestClean(t *testing.T) {
@@ -50,7 +50,7 @@ func TestASCII(t *testing.T) {
 	t.Parallel()
 	c := canvas.New(20, 1)
 	c.All().Put(0, 0, canvas.Normal, "注 é e\u0301 ↑ … end")
-	if got, want := c.Text(canvas.Look{ASCII: true}), "?? ? e ^ ~ end"; got != want {
+	if got, want := c.Text(canvas.Theme{ASCII: true}), "?? ? e ^ ~ end"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -68,7 +68,7 @@ func FuzzCanvas(f *testing.F) {
 			a.Put(0, 0, canvas.Normal, below)
 			a.Put(at%w, 0, canvas.Strong, above)
 			a.Put(0, 1, canvas.Normal, canvas.Clip(below, w, "…"))
-			for line := range strings.SplitSeq(c.Text(canvas.Look{ASCII: ascii}), "\n") {
+			for line := range strings.SplitSeq(c.Text(canvas.Theme{ASCII: ascii}), "\n") {
 				bare := colourCodes.ReplaceAllString(line, "")
 				if n := canvas.Width(bare); n > w || !utf8.ValidString(bare) {
 					t.Errorf("%q is %d cells wide", bare, n)

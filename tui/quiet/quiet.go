@@ -6,10 +6,10 @@ package quiet
 
 import "github.com/charmbracelet/lipgloss"
 
-var _ = answered()
+var _ = handleResponse()
 
-// answered answers the query in advance; tui does not need the answer.
-func answered() bool {
+// answered answers the query in advance; package tui does not need the answer.
+func handleResponse() bool {
 	lipgloss.SetHasDarkBackground(true)
 	return true
 }
