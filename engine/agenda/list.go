@@ -199,8 +199,8 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 		pattern = eventKey(l.keys.prefix(*filter.Partition), "*")
 	}
 	cursor, err := strconv.ParseUint(from.at, 10, 64)
-	skipped, wrong := strconv.Atoi("0" + from.after)
-	if err = errors.Join(err, wrong); err != nil {
+	skipped, parseErr := strconv.Atoi("0" + from.after)
+	if err = errors.Join(err, parseErr); err != nil {
 		return nil, 0, next, fmt.Errorf("%w: %w", schedule.ErrCursor, err)
 	}
 	const together = 500

@@ -173,8 +173,8 @@ func (c *Consumer) readOrClaim(ctx context.Context, r stream.Reader, count int, 
 	if busy || store.Down(c.Store, err) {
 		return f, err
 	}
-	f, wrong := c.claim(ctx, r, count, f)
-	return f, errors.Join(err, wrong)
+	f, claimErr := c.claim(ctx, r, count, f)
+	return f, errors.Join(err, claimErr)
 }
 
 // read reads new events and acknowledges handled ones in the same round trip. Tenants with large

@@ -126,8 +126,8 @@ func public(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return "Redis: the host name cannot be resolved: " + dns.Err
 	}
-	if wrong, ok := errors.AsType[*net.OpError](err); ok {
-		return "Redis: " + wrong.Op + ": " + wrong.Err.Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return "Redis: " + op.Op + ": " + op.Err.Error()
 	}
 	return err.Error()
 }

@@ -102,9 +102,9 @@ func TLS(cert, key, clientCA string) (*tls.Config, error) {
 	}
 	_, err := load()
 	if clientCA != "" {
-		pool, wrong := CertPool(clientCA)
+		pool, poolErr := CertPool(clientCA)
 		c.ClientCAs, c.ClientAuth = pool, tls.RequireAndVerifyClientCert
-		err = errors.Join(err, wrong)
+		err = errors.Join(err, poolErr)
 	}
 	return c, err
 }
