@@ -89,7 +89,11 @@ func (m *Move) Find(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.Keys == 0 && !m.copied {
+	switch {
+	case m.Keys > 0 || m.copied:
+	case len(there) > 0:
+		return fmt.Errorf("tenant %s: %w at the source; the destination has it, as after a completed move", m.Tenant, store.ErrNotFound)
+	default:
 		return fmt.Errorf("tenant %s: %w", m.Tenant, store.ErrNotFound)
 	}
 	return m.findTimers(ctx)

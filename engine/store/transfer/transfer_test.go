@@ -163,6 +163,10 @@ func TestMove(t *testing.T) {
 		}
 	}
 	t.Logf("%d attempts", attempts)
+	again := &transfer.Move{Tenant: moving, From: from, To: to}
+	if err := again.Find(t.Context()); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "the destination has it") {
+		t.Errorf("moved again: %v", err)
+	}
 	for key := range keys(t, single) {
 		if strings.Contains(key, moving) {
 			t.Errorf("%s is left where the tenant comes from", key)
