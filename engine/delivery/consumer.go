@@ -104,48 +104,24 @@ type Fetched struct {
 // there are none, and from time to time otherwise, it claims abandoned entries. It may return messages
 // and an error, if a tenant could not be read. A caller that skips tenants and does not block has work
 // to do for them: it gets what is new at little cost, and nothing is claimed.
+//
+// Between two reads of all tenants, Fetch reads only those that had events lately.
 func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
-	var info stream.ReadInfo
 	r := c.reader()
-	r.ReadInfo = &info
 	c.mu.Lock()
 	omitted := c.omitted.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
+	if len(omitted) == 0 {
+		r.Handled, c.handled = c.handled, nil
+	}
 	c.mu.Unlock()
-	var f Fetched
-	var err error
+	defer func() { // the next Fetch acknowledges the rest
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.handled = slices.Concat(r.Handled, c.handled, r.ReadInfo.Unwanted)
+	}()
 	if len(omitted) > 0 {
-		f, err = c.load(ctx, r, omitted)
-	} else {
-		f, err = c.readOrClaim(ctx, r, count, block, skip)
+		return c.load(ctx, r, omitted)
 	}
-	c.mu.Lock()
-	c.handled = append(c.handled, info.Unwanted...)
-	c.mu.Unlock()
-	n := len(f.Messages)
-	f.Messages = slices.DeleteFunc(f.Messages, func(m store.Message) bool {
-		if c.opts.Wants == nil || c.opts.Wants(m.Event.Type) {
-			return false
-		}
-		c.Ignore(m)
-		return true
-	})
-	if len(f.Messages) < n {
-		f.Wake = f.Now // fetch again immediately to acknowledge them
-	}
-	return f, c.reportUnread(err)
-}
-
-// reader returns the reader for all tenants known so far.
-func (c *Consumer) reader() stream.Reader {
-	return stream.Reader{
-		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
-		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0,
-	}
-}
-
-// readOrClaim reads new events or claims abandoned entries. Between two reads of all tenants, it reads only
-// those that had events lately.
-func (c *Consumer) readOrClaim(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
 	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
 	busy, period := len(skip) > 0 && block == 0, block // busy: the caller has work to do meanwhile
 	if busy {
@@ -164,113 +140,114 @@ func (c *Consumer) readOrClaim(ctx context.Context, r stream.Reader, count int, 
 	if c.opts.Alarm != nil && block > 0 && (len(skip) > 0 || len(some) > 0) {
 		defer c.opts.Alarm(block)()
 	}
-	f, err := c.read(ctx, r, count, block)
-	if len(some) > 0 {
+	f, err := c.read(ctx, &r, count, block)
+	switch {
+	case len(some) > 0:
 		c.recent.at(f.Now)
-		return f, err
+	default:
+		c.recent.saw(r.ReadInfo.Found, skip, f.Now)
+		if !busy && !store.Down(c.Store, err) {
+			err = errors.Join(err, c.claim(ctx, &r, count, &f))
+		}
 	}
-	c.recent.saw(r.ReadInfo.Found, skip, f.Now)
-	if busy || store.Down(c.Store, err) {
-		return f, err
-	}
-	f, claimErr := c.claim(ctx, r, count, f)
-	return f, errors.Join(err, claimErr)
+	return f, c.reportUnread(err)
 }
 
-// read reads new events and acknowledges handled ones in the same round trip. Tenants with large
-// events are read after the others and in smaller numbers so that they delay them little.
-func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
+// reader returns the reader for all tenants known so far.
+func (c *Consumer) reader() stream.Reader {
+	return stream.Reader{
+		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
+		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0, ReadInfo: &stream.ReadInfo{},
+	}
+}
+
+// read reads new events. Tenants with large events are read after the others and in smaller numbers so
+// that they delay them little.
+func (c *Consumer) read(ctx context.Context, r *stream.Reader, count int, block time.Duration) (f Fetched, err error) {
 	large, fewer := c.size.large(r.Tenants)
 	if len(large) == 0 {
-		return c.readOnce(ctx, r, count, block)
+		return f, c.readEvents(ctx, r, r.Tenants, count, block, &f)
 	}
 	fewer = min(fewer, count)
-	if len(large) == len(r.Tenants) {
-		return c.readOnce(ctx, r, fewer, block)
+	if others := Without(r.Tenants, large); len(others) > 0 {
+		if err := c.readEvents(ctx, r, others, count, 0, &f); err != nil {
+			return f, err
+		}
+		if f.Events > 0 {
+			_ = c.readEvents(ctx, r, large, fewer, 0, &f) // the next read meets the error again
+			return f, nil
+		}
 	}
-	others := r
-	others.Tenants = Without(r.Tenants, large)
-	f, err := c.readOnce(ctx, others, count, 0)
-	if err != nil {
-		return f, err
-	}
-	if f.Events == 0 {
-		return c.readOnce(ctx, r, fewer, block)
-	}
-	found := slices.Clone(r.ReadInfo.Found)
-	r.Tenants = large
-	more, err := c.readOnce(ctx, r, fewer, 0)
-	r.ReadInfo.Found = append(found, r.ReadInfo.Found...)
-	if err != nil {
-		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets the error again
-	}
-	more.Messages, more.Events, more.Tenants = append(f.Messages, more.Messages...), f.Events+more.Events, f.Tenants+more.Tenants
-	return more, nil
+	return f, c.readEvents(ctx, r, r.Tenants, fewer, block, &f)
 }
 
-// readOnce reads up to count events of each tenant.
-func (c *Consumer) readOnce(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
-	c.takeHandled(&r)
-	r.ReadInfo.Found = nil
-	msgs, now, err := c.streams.Read(ctx, r, count, block)
-	if err != nil {
-		c.putBack(&r)
-		r.ReadInfo.Found = nil
+// readEvents adds up to count events of each of the tenants to f. It acknowledges handled ones in the
+// same round trip.
+func (c *Consumer) readEvents(ctx context.Context, r *stream.Reader, tenants []string, count int, block time.Duration, f *Fetched) error {
+	some, before := *r, len(r.ReadInfo.Found)
+	some.Tenants = tenants
+	msgs, now, err := c.streams.Read(ctx, some, count, block)
+	if err == nil {
+		r.Handled = nil
+	} else {
+		r.ReadInfo.Found = r.ReadInfo.Found[:before]
 	}
-	c.size.saw(r.ReadInfo.Found, count)
-	f := Fetched{Messages: c.setAside(msgs), Now: now, Wake: now, Tenants: len(r.ReadInfo.Found)}
-	for _, found := range r.ReadInfo.Found {
-		f.Events += found.Events
+	found := r.ReadInfo.Found[before:]
+	c.size.saw(found, count)
+	msgs = c.toHandle(r, msgs)
+	if f.Events > 0 {
+		msgs = append(f.Messages, msgs...)
 	}
-	return f, err
+	if err == nil || f.Events == 0 {
+		f.Messages, f.Now, f.Wake = msgs, now, now
+	}
+	f.Tenants += len(found)
+	for _, one := range found {
+		f.Events += one.Events
+	}
+	return err
 }
 
-// takeHandled makes a reader acknowledge what is handled.
-func (c *Consumer) takeHandled(r *stream.Reader) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.Handled, c.handled = c.handled, nil
-}
-
-// putBack puts back what a reader could not acknowledge.
-func (c *Consumer) putBack(r *stream.Reader) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handled = append(r.Handled, c.handled...)
-}
-
-// setAside removes omitted messages from what was read and keeps them.
-func (c *Consumer) setAside(msgs []store.Message) []store.Message {
+// toHandle returns the messages that the service handles. It keeps those that are to be loaded, and
+// acknowledges the others with the next Fetch.
+func (c *Consumer) toHandle(r *stream.Reader, msgs []store.Message) []store.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(msgs, func(m store.Message) bool {
-		if m.Omitted {
+		switch {
+		case m.Omitted:
 			c.omitted.PushBack(m.Tenant, m)
+		case c.opts.Wants != nil && !c.opts.Wants(m.Event.Type):
+			r.ReadInfo.Unwanted = append(r.ReadInfo.Unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
+		default:
+			return false
 		}
-		return m.Omitted
+		return true
 	})
 }
 
 // load loads omitted messages of one tenant.
 func (c *Consumer) load(ctx context.Context, r stream.Reader, omitted []store.Message) (Fetched, error) {
 	msgs, left, handled, now, err := c.streams.Load(ctx, r, omitted)
-	c.setAside(left)
+	c.toHandle(&r, left)
 	r.ReadInfo.Unwanted = handled
-	return Fetched{Messages: msgs, Events: len(msgs), Now: now, Wake: now, Tenants: 1}, err
+	n := len(msgs)
+	return Fetched{Messages: c.toHandle(&r, msgs), Events: n, Now: now, Wake: now, Tenants: 1}, c.reportUnread(err)
 }
 
 // claim adds abandoned entries to what was fetched. They are searched for from time to time even while
 // there are new events; otherwise they would wait for as long as new ones arrive.
-func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetched) (Fetched, error) {
+func (c *Consumer) claim(ctx context.Context, r *stream.Reader, count int, f *Fetched) error {
+	fresh := f.Events > 0
 	switch {
-	case !c.opts.Reclaim && f.Events == 0:
+	case !c.opts.Reclaim && !fresh:
 		f.Wake = time.Time{}
-		return f, nil
-	case !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0):
-		return f, nil
+		return nil
+	case !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), fresh):
+		return nil
 	}
 	c.claimed = f.Now
-	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, r, c.opts.Lease, count, f.Now)
+	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, *r, c.opts.Lease, count, f.Now)
 	last := ""
 	if n := len(r.ReadInfo.Found); n > 0 {
 		last = r.ReadInfo.Found[n-1].Tenant
@@ -287,13 +264,16 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 			f.Tenants++
 		}
 	}
-	fresh := f.Events > 0
-	f.Messages, f.Events = append(f.Messages, abandoned...), f.Events+len(abandoned)
+	msgs := c.toHandle(r, abandoned)
+	all := len(msgs) == len(abandoned)
+	f.Messages, f.Events = append(f.Messages, msgs...), f.Events+len(abandoned)
 	if fresh { // the new messages are held even if the claim failed
-		return f, nil
+		return nil
 	}
-	f.Wake = wake
-	return f, err
+	if all { // otherwise fetch again immediately to acknowledge the others
+		f.Wake = wake
+	}
+	return err
 }
 
 // claimedRecently reports whether it is too soon to search for abandoned entries again. The more
@@ -455,10 +435,14 @@ func (c *Consumer) deadLettered(m store.Message, dead event.Dead) {
 // Finish immediately acknowledges what the next Fetch would acknowledge. Call it after the last Fetch.
 func (c *Consumer) Finish(ctx context.Context) error {
 	r := c.reader()
-	c.takeHandled(&r)
+	c.mu.Lock()
+	r.Handled, c.handled = c.handled, nil
+	c.mu.Unlock()
 	err := c.streams.Acknowledge(ctx, r)
 	if err != nil {
-		c.putBack(&r)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.handled = append(r.Handled, c.handled...)
 	}
 	return err
 }
