@@ -414,21 +414,13 @@ func (c *Consumer) Dead(m store.Message, cause error) event.Dead {
 func (c *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
 	_, err := c.streams.DeadLetter(ctx, m, dead, publish)
 	if err == nil {
-		c.deadLettered(m, dead)
+		c.DeadLettered(m, dead)
 	}
 	return err
 }
 
-// GiveUp commits c and dead-letters the message that it answers, atomically.
-func (c *Consumer) GiveUp(ctx context.Context, commit store.Commit, dead event.Dead) (store.Outcome, error) {
-	outcome, err := c.Store.GiveUp(ctx, commit, dead)
-	if err == nil && outcome == store.Committed {
-		c.deadLettered(*commit.Message, dead)
-	}
-	return outcome, err
-}
-
-func (c *Consumer) deadLettered(m store.Message, dead event.Dead) {
+// DeadLettered reports to the observer that a message was dead-lettered.
+func (c *Consumer) DeadLettered(m store.Message, dead event.Dead) {
 	c.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 

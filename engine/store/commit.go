@@ -21,6 +21,8 @@ type Commit struct {
 	Message *Message // the message that it handles; nil if none
 	Ack     bool     // acknowledge the message
 
+	DeadLetter *event.Dead // why to acknowledge and dead-letter the message; nil: do not
+
 	Tenant, Execution  string
 	Version            int64         // version that the decision is based on; 0 creates the execution
 	History            []event.Event // appended as versions Version+1, Version+2, …
@@ -82,9 +84,8 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 	for len(commits) > 0 {
 		b := s.newCommitBatch(commits)
 		n := 0
-		for n < len(commits) && b.fits(&commits[n]) {
+		for ; n < len(commits) && b.fits(&commits[n]); n++ {
 			b.add(&commits[n], lost)
-			n++
 		}
 		all, err := b.run(ctx, out)
 		if err != nil {
@@ -141,7 +142,7 @@ type commitBatch struct {
 	keys            []string // of the executions
 	args            []any    // of the transitions
 	answered        IDRange  // of the entries of the messages
-	deadLetter      []any    // fields of the dead letter; empty unless the message is given up
+	deadLetter      []any    // fields of the dead letter of the only transition, if it has one
 }
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
@@ -178,7 +179,8 @@ func indexKey(status string) int {
 // fits reports whether a batch has space for another transition.
 func (b *commitBatch) fits(c *Commit) bool {
 	n := len(c.History) + len(c.Publish)
-	return len(b.names) == 0 || len(b.names) < maxTransitions && len(b.args)+eventArguments*n < maxArguments
+	return len(b.names) == 0 || len(b.names) < maxTransitions && len(b.args)+eventArguments*n < maxArguments &&
+		c.DeadLetter == nil && len(b.deadLetter) == 0
 }
 
 // errLost rejects a transition after one of the same execution that was not written.
@@ -197,6 +199,10 @@ func (b *commitBatch) add(c *Commit, lost map[string]bool) {
 		return
 	}
 	join, leave := b.addKeys(c)
+	if c.DeadLetter != nil {
+		b.deadLetter = b.store.DeadLetterArgs(*c.Message, *c.DeadLetter, c.Message.Read)
+		b.keys = append(b.keys, b.store.keys.DeadLetters(c.Tenant))
+	}
 	entry, index := "", 0
 	if c.Message != nil {
 		entry = c.Message.ID
@@ -212,7 +218,7 @@ func (b *commitBatch) add(c *Commit, lost map[string]bool) {
 	}
 	begin := len(b.args)
 	b.args = append(b.args, 0, // the number of arguments of the transition, set below
-		entry, c.Ack && c.Message != nil, c.Execution, c.started().UnixMilli(), c.Version, c.Status, index, c.Damaged, c.evenIfFull(),
+		entry, (c.Ack || c.DeadLetter != nil) && c.Message != nil, c.Execution, c.started().UnixMilli(), c.Version, c.Status, index, c.Damaged, c.evenIfFull(),
 		join, leave, len(fields), len(c.History), len(c.Publish), len(c.Cancel), len(input))
 	b.args = append(b.args, fields...)
 	for i := range c.History {
@@ -354,20 +360,6 @@ func (s *Store) DeadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 	return append(wire.Args(m.sent()),
 		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
 		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
-}
-
-// GiveUp commits a transition and dead-letters its message, both or neither.
-func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, error) {
-	c.Ack = true
-	b := s.newCommitBatch([]Commit{c})
-	b.deadLetter = s.DeadLetterArgs(*c.Message, d, c.Message.Read)
-	b.add(&c, map[string]bool{})
-	b.keys = append(b.keys, s.keys.DeadLetters(c.Tenant))
-	done, err := b.run(ctx, nil)
-	if err != nil {
-		return Fenced, err
-	}
-	return done[0].Outcome, done[0].Err
 }
 
 // evenIfFull reports whether a transition is written even if Redis is full: it ends its execution or

@@ -20,25 +20,21 @@ func (w *environment) begunMessage(t *testing.T) store.Message {
 	return w.sent(t, historyEvent("a", event.TaskCompleted), store.WorkerGroup, "w1")
 }
 
-// endCommit returns the commit that ends an execution because of a message.
+// endCommit returns the commit that ends an execution because of a message, and dead-letters it.
 func endCommit(m store.Message) store.Commit {
 	c := step(1, &m)
 	c.Ack = false
+	c.DeadLetter = &event.Dead{Reason: "nobody can read it", Attempts: 3, Service: store.WorkerGroup}
 	c.Publish = []event.Event{historyEvent("x-1/2", event.WorkflowFailed)}
 	c.History = c.Publish
 	c.Status, c.Ended, c.Error = "faulted", true, json.RawMessage(`{"status":500}`)
 	return c
 }
 
-// deadReason returns why a message is dead-lettered.
-func deadReason() event.Dead {
-	return event.Dead{Reason: "nobody can read it", Attempts: 3, Service: store.WorkerGroup}
-}
-
 var giveUps = []check{
 	{"a message whose execution ends is dead-lettered by the same commit", func(t *testing.T, w *environment) {
 		m := w.begunMessage(t)
-		outcome, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
+		outcome, err := w.Commit(t.Context(), endCommit(m))
 		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); outcome != store.Committed || n != 0 {
 			t.Errorf("outcome %d, %d entries pending, want it committed and none", outcome, n)
@@ -60,7 +56,7 @@ var giveUps = []check{
 			t.Errorf("the letter says %+v", l)
 		}
 		err = w.unchanged(t, func() error {
-			outcome, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
+			outcome, err := w.Commit(t.Context(), endCommit(m))
 			if outcome != store.Fenced {
 				t.Errorf("the second time the outcome is %d, want it fenced", outcome)
 			}
@@ -73,7 +69,7 @@ var giveUps = []check{
 		omitted := endCommit(m)
 		omitted.Version = 0
 		err := w.unchanged(t, func() error {
-			outcome, err := w.GiveUp(t.Context(), omitted, deadReason())
+			outcome, err := w.Commit(t.Context(), omitted)
 			if outcome != store.Conflict {
 				t.Errorf("outcome %d, want a conflict", outcome)
 			}
@@ -83,7 +79,7 @@ var giveUps = []check{
 		wrong := endCommit(m)
 		wrong.Execution = ""
 		err = w.unchanged(t, func() error {
-			_, err := w.GiveUp(t.Context(), wrong, deadReason())
+			_, err := w.Commit(t.Context(), wrong)
 			return err
 		})
 		if err == nil {
@@ -91,7 +87,7 @@ var giveUps = []check{
 		}
 		w.claimByOther(t, m)
 		err = w.unchanged(t, func() error {
-			outcome, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
+			outcome, err := w.Commit(t.Context(), endCommit(m))
 			if outcome != store.Fenced {
 				t.Errorf("outcome %d, want it fenced", outcome)
 			}
@@ -103,7 +99,7 @@ var giveUps = []check{
 		m := w.begunMessage(t)
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error {
-			_, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
+			_, err := w.Commit(t.Context(), endCommit(m))
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || store.Temporary(err) {

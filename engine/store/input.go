@@ -25,11 +25,10 @@ const (
 
 // InputResult says what a commit does with the input that its message delivers.
 type InputResult struct {
-	Timer      event.Timer // that delivered it
-	Outcome    InputOutcome
-	DeadLetter string       // why to dead-letter its message; "": do not
-	Parked     *ParkedInput // nil: do not park it
-	Record     *Observation // nil: do not record it
+	Timer   event.Timer // that delivered it
+	Outcome InputOutcome
+	Parked  *ParkedInput // nil: do not park it
+	Record  *Observation // nil: do not record it
 }
 
 // ParkedInput is an input that is kept for a task that begins to listen.

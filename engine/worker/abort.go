@@ -20,26 +20,17 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (
 		if c == nil || err != nil {
 			return false, err
 		}
-		outcome, err := s.giveUp(ctx, c, dead)
+		c.DeadLetter = &dead
+		outcome, err := s.write(ctx, c)
+		if err != nil && !store.Temporary(err) { // end it without cancelling timers and subscriptions
+			c.Cancel, c.Unlisten = nil, nil
+			outcome, err = s.write(ctx, c)
+		}
 		if err != nil || outcome != store.Conflict {
 			return err == nil, err
 		}
 	}
 	return true, fmt.Errorf("execution %s cannot be ended: %d workers in a row were faster", m.Event.Execution, conflicts)
-}
-
-// giveUp commits the end. If cancelling timers or listeners fails, it ends the execution without
-// cancelling them.
-func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) (store.Outcome, error) {
-	outcome, err := s.consumer().GiveUp(ctx, *c, dead)
-	if err != nil && !store.Temporary(err) {
-		c.Cancel, c.Unlisten = nil, nil
-		outcome, err = s.consumer().GiveUp(ctx, *c, dead)
-	}
-	if err == nil && outcome == store.Committed {
-		s.reportCommit(c)
-	}
-	return outcome, err
 }
 
 // fault returns the commit that ends an execution in its current state, without consulting its

@@ -58,7 +58,7 @@ func (s *Service) rejectInput(c *store.Commit, in *decide.InputDecision) error {
 	case err != nil:
 		return fmt.Errorf("the input %s: on_reject is %w", in.InputID(), err)
 	case rejection.DeadLetter:
-		r.DeadLetter = "the input was rejected: " + in.Why
+		c.DeadLetter = &event.Dead{Reason: "the input was rejected: " + in.Why, Attempts: c.Message.Attempt + 1, Service: store.WorkerGroup}
 		return nil
 	case rejection.Park == "":
 		return nil

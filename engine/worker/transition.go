@@ -18,52 +18,50 @@ import (
 // delivered again later.
 const conflicts = 20
 
-// transition applies an event to its execution and writes the commits. With ack, the last one also
-// acknowledges the message.
+// transition applies an event to its execution and writes each commit immediately. With ack, the last
+// one also acknowledges the message.
 func (s *Service) transition(ctx context.Context, m store.Message, e event.Event, ack bool) error {
 	for range conflicts {
-		outcome, err := s.try(ctx, m, e, ack)
-		if err != nil || outcome != store.Conflict {
+		x, err := s.load(ctx, m, e)
+		if err != nil {
 			return err
+		}
+		if x == nil { // no such execution
+			if ack {
+				err = s.drop(ctx, m, e)
+			}
+			return err
+		}
+		var outcome store.Outcome
+		for c, err := range s.commitsOf(x, &m, e, ack) {
+			if err != nil {
+				return err
+			}
+			outcome, err = s.write(ctx, &c)
+			if err != nil {
+				return err
+			}
+			if outcome != store.Committed {
+				break
+			}
+		}
+		if outcome == store.Committed && !x.state.Status.Ended() {
+			s.cache.put(m.Tenant, e.Execution, x)
+		}
+		if outcome != store.Conflict {
+			return nil
 		}
 	}
 	return delivery.As(delivery.Transient, fmt.Errorf("%d workers in a row were faster", conflicts))
 }
 
-// try makes one attempt at a transition and writes each commit immediately.
-func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack bool) (store.Outcome, error) {
-	x, err := s.load(ctx, m, e)
-	if err != nil {
-		return store.Fenced, err
+// write writes one commit.
+func (s *Service) write(ctx context.Context, c *store.Commit) (store.Outcome, error) {
+	outcome, err := s.store.Commit(ctx, *c)
+	if err == nil && outcome == store.Committed {
+		s.reportCommit(c)
 	}
-	if x == nil { // no such execution
-		if ack {
-			err = s.drop(ctx, m, e)
-		}
-		return store.Committed, err
-	}
-	for c, err := range s.commitsOf(x, &m, e, ack) {
-		if err != nil {
-			return store.Fenced, err
-		}
-		outcome, err := s.write(ctx, c)
-		if err != nil || outcome != store.Committed {
-			return outcome, err
-		}
-		s.reportCommit(&c)
-	}
-	if !x.state.Status.Ended() {
-		s.cache.put(m.Tenant, e.Execution, x)
-	}
-	return store.Committed, nil
-}
-
-// write writes a commit. If its input is to be dead-lettered, it does that in the same step.
-func (s *Service) write(ctx context.Context, c store.Commit) (store.Outcome, error) {
-	if c.Input == nil || c.Input.DeadLetter == "" {
-		return s.store.Commit(ctx, c)
-	}
-	return s.consumer().GiveUp(ctx, c, event.Dead{Reason: c.Input.DeadLetter, Attempts: c.Message.Attempt + 1, Service: store.WorkerGroup})
+	return outcome, err
 }
 
 // load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history
@@ -247,7 +245,7 @@ func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool
 	if !x.state.Ready() {
 		return true
 	}
-	if ack && !s.stepFull(x, before) {
+	if ack && x.state.Version-before < stepEntries && !s.timeUp() {
 		return false
 	}
 	d.Publish = append(d.Publish, decide.Continuation(x.state))
@@ -266,8 +264,11 @@ func (s *Service) newCommit(x *cachedExecution, m *store.Message, ack bool, base
 		Message: m, Ack: ack,
 		Tenant: st.Tenant, Execution: st.Execution, Version: base,
 		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
-		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask, Root: s.rootOf(st),
+		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
+	}
+	if s.opts.Descendants > 0 {
+		c.Root = st.RootOf()
 	}
 	for i := range c.History {
 		s.bytes += len(c.History[i].Data)
@@ -277,28 +278,22 @@ func (s *Service) newCommit(x *cachedExecution, m *store.Message, ack bool, base
 			return c, delivery.As(delivery.Permanent, err)
 		}
 	}
-	if err := s.addResult(&c, x); err != nil {
-		return c, delivery.As(delivery.Recoverable, err)
-	}
-	announce(&c, x.lifecycle)
-	if x.grown(c.History); c.Snapshot != nil {
-		x.snapshot, x.snapshotBytes, x.newBytes = st.Version, len(c.Snapshot), 0
-	}
-	return c, nil
-}
-
-// addResult adds the execution's result or, from time to time, a snapshot.
-func (s *Service) addResult(c *store.Commit, x *cachedExecution) (err error) {
-	st := x.state
 	switch {
 	case st.Status == decide.Completed:
 		c.Output = canonical.Encode(st.Output.V)
 	case st.Error != nil:
 		c.Error = event.Encode(st.Error)
 	case x.due(s.opts.Snapshots):
-		c.Snapshot, err = st.Snapshot()
+		var err error
+		if c.Snapshot, err = st.Snapshot(); err != nil {
+			return c, delivery.As(delivery.Recoverable, err)
+		}
 	}
-	return err
+	announce(&c, x.lifecycle)
+	if x.grown(c.History); c.Snapshot != nil {
+		x.snapshot, x.snapshotBytes, x.newBytes = st.Version, len(c.Snapshot), 0
+	}
+	return c, nil
 }
 
 // A snapshot of n bytes is written after at least n/snapshotWeight entries so that
@@ -313,20 +308,15 @@ func (e *cachedExecution) due(every int) bool {
 
 // reportCommit reports what was written.
 func (s *Service) reportCommit(c *store.Commit) {
+	if c.DeadLetter != nil {
+		s.consumer().DeadLettered(*c.Message, *c.DeadLetter)
+	}
 	if c.Input != nil {
 		s.reportInput(*c.Message, c.Input.Outcome)
 	}
 	if s.opts.Committed != nil && len(c.History) > 0 {
 		s.opts.Committed(c.Version, c.History)
 	}
-}
-
-// rootOf returns the execution under which descendants are counted.
-func (s *Service) rootOf(st *decide.State) string {
-	if s.opts.Descendants == 0 {
-		return ""
-	}
-	return st.RootOf()
 }
 
 // lifecycleOf returns what derives the lifecycle events of a transition caused by e, or nil if they are

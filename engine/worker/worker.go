@@ -2,9 +2,9 @@
 // decide, and commits each transition atomically.
 //
 // Service.Step takes a batch of one tenant's messages from the Inbox. For each message it finds or
-// rebuilds the state of the execution (find, load), applies the event and computes what is ready
-// (commitsOf), and plans a commit. flush writes the planned commits: commit.lua writes histories, events
-// and timers, and acknowledges the messages. What cannot be planned is handled singly.
+// rebuilds the state of the execution (load), applies the event and computes what is ready (commitsOf),
+// and plans a commit. flush writes the planned commits: commit.lua writes histories, events and timers,
+// and acknowledges the messages. What cannot be planned is handled singly.
 package worker
 
 import (
@@ -175,18 +175,29 @@ func (s *Service) plan(ctx context.Context, m *store.Message) (bool, error) {
 	if !plain(m) {
 		return false, nil
 	}
-	x, err := s.find(ctx, m)
+	key := addressOf(m)
+	x := s.executions[key]
+	if x == nil {
+		x = s.known(m, m.Event.Execution)
+	}
+	var err error
+	switch {
+	case x != nil:
+	case m.Event.Type == event.ExecutionStarted:
+		x, err = s.first(ctx, m.Tenant, m.Event, s.begun) // if it has already begun, the commit detects it
+	default:
+		x, err = s.load(ctx, *m, m.Event)
+	}
 	if x == nil || err != nil {
 		return false, redisError(ctx, err)
 	}
-	key := addressOf(m)
 	delete(s.executions, key) // until the decision is known to be valid
 	for c, err := range s.commitsOf(x, m, m.Event, true) {
 		if err != nil {
 			delete(s.executions, key)
 			return false, redisError(ctx, err)
 		}
-		if c.Input != nil && c.Input.DeadLetter != "" {
+		if c.DeadLetter != nil {
 			return false, nil
 		}
 		s.executions[key] = x
@@ -209,20 +220,6 @@ func (s *Service) plan(ctx context.Context, m *store.Message) (bool, error) {
 func plain(m *store.Message) bool {
 	retried := m.Event.Type == event.TimerFired && m.Attempt > 0 // an input, unless it was superseded
 	return m.Err == nil && !retried && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
-}
-
-// find returns the execution of a message; nil if its state is unknown.
-func (s *Service) find(ctx context.Context, m *store.Message) (*cachedExecution, error) {
-	if x := s.executions[addressOf(m)]; x != nil {
-		return x, nil
-	}
-	if x := s.known(m, m.Event.Execution); x != nil {
-		return x, nil
-	}
-	if m.Event.Type == event.ExecutionStarted {
-		return s.first(ctx, m.Tenant, m.Event, s.begun) // if it has already begun, the commit detects it
-	}
-	return s.load(ctx, *m, m.Event)
 }
 
 // flush writes the planned commits, and separately handles the messages whose commits failed.
@@ -332,12 +329,6 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 // timeUp reports whether the step has worked for long enough.
 func (s *Service) timeUp() bool {
 	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
-}
-
-// stepFull reports whether the step has done enough for an execution that had before entries when the
-// step began.
-func (s *Service) stepFull(x *cachedExecution, before int64) bool {
-	return x.state.Version-before >= stepEntries || s.timeUp()
 }
 
 func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
