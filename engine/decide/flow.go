@@ -188,7 +188,7 @@ func depth(n *Node) int {
 // complete ends a task with its raw output, which it transforms and validates. It updates
 // $context and continues the parent. A non-empty directive replaces the task's own.
 func (m *machine) complete(n *Node, raw any, directive string) {
-	out, err := m.finish(n, n.task.Output, n.task.Export, raw, "")
+	out, err := m.finish(n, n.parent, n.task.Output, n.task.Export, raw, "")
 	if err != nil {
 		m.fail(n, problemOf(err))
 		return
@@ -202,12 +202,12 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 	m.enqueue(parent, func() { m.childDone(parent, n, out, directive) })
 }
 
-// finish applies output and export, of a task or of its foreach, to a raw output. A problem names
-// the part, followed by of.
-func (ev *evaluator) finish(n *Node, output dsl.Output, export dsl.Export, raw any, of string) (out any, err error) {
+// finish applies output and export, of a task or of its foreach, to a raw output. They see the
+// variables of the tasks from around outwards. A problem names the part, followed by of.
+func (ev *evaluator) finish(n, around *Node, output dsl.Output, export dsl.Export, raw any, of string) (out any, err error) {
 	out = raw
 	if output.As != nil {
-		if out, err = output.As.Eval(ev.outputScope(n, raw, nil)); err != nil {
+		if out, err = output.As.Eval(ev.outputScope(n, around, raw, nil)); err != nil {
 			return nil, err
 		}
 	}
@@ -216,14 +216,14 @@ func (ev *evaluator) finish(n *Node, output dsl.Output, export dsl.Export, raw a
 			return nil, invalid("output"+of, err)
 		}
 	}
-	return out, ev.export(n, export, raw, out, of)
+	return out, ev.export(n, around, export, raw, out, of)
 }
 
 // export updates $context from an output.
-func (ev *evaluator) export(n *Node, export dsl.Export, raw, out any, of string) (err error) {
+func (ev *evaluator) export(n, around *Node, export dsl.Export, raw, out any, of string) (err error) {
 	context := out
 	if export.As != nil {
-		if context, err = export.As.Eval(ev.outputScope(n, raw, &out)); err != nil {
+		if context, err = export.As.Eval(ev.outputScope(n, around, raw, &out)); err != nil {
 			return err
 		}
 	}
@@ -267,7 +267,14 @@ func (m *machine) unwind(n *Node, out any) {
 		m.completeWorkflow(out)
 		return
 	}
-	m.complete(n, out, dsl.End)
+	if n.task.Kind != dsl.Listen {
+		m.complete(n, out, dsl.End)
+		return
+	}
+	if m.handled(n, out) {
+		m.unlisten(n)
+		m.complete(n, values(n.Listen.Outputs), dsl.End)
+	}
 }
 
 // listDone ends the list of a node with the output of its last task.
@@ -287,7 +294,7 @@ func (m *machine) listDone(n *Node, out any) {
 		}
 		m.complete(n, out, then)
 	case dsl.Listen:
-		m.handled(n, out)
+		m.nextEvent(n, out)
 	default:
 		m.complete(n, out, "")
 	}

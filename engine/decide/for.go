@@ -32,20 +32,18 @@ func (m *machine) beginFor(n *Node) error {
 func (m *machine) iterate(n *Node, data any) {
 	f := n.task.For
 	items, _ := n.For.Items.V.([]any) // a restored empty list is null
-	n.Vars = n.Vars[:0]
 	if n.For.Index >= len(items) {
 		m.complete(n, data, "")
 		return
 	}
-	n.Vars = n.Vars.bind(f.Each, items[n.For.Index]).bind(f.At, n.For.Index)
+	n.Vars = n.Vars[:0].bind(f.Each, items[n.For.Index]).bind(f.At, n.For.Index)
 	if f.While != nil {
-		ok, err := f.While.Test(m.scope(n, data))
+		ok, err := f.While.Test(m.innerScope(n, data))
 		if err != nil {
 			m.fail(n, problemOf(err))
 			return
 		}
 		if !ok {
-			n.Vars = nil
 			m.complete(n, data, "")
 			return
 		}

@@ -287,24 +287,33 @@ func (m *machine) work(n *Node) {
 	l.Busy = true
 	n.Vars = n.Vars[:0].bind(f.Item, item.V).bind(f.At, l.Handled)
 	if len(f.Do) == 0 {
-		m.handled(n, item.V)
+		m.nextEvent(n, item.V)
 		return
 	}
 	m.enter(n, n.Input.V)
 }
 
-// handled records the output of one iteration of foreach.
-func (m *machine) handled(n *Node, out any) {
+// handled records the output of one iteration of foreach. It reports false if that has failed.
+func (m *machine) handled(n *Node, out any) bool {
 	l, f := n.Listen, n.task.Listen.Foreach
-	result, err := m.finish(n, f.Output, f.Export, out, " of foreach")
+	result, err := m.finish(n, n, f.Output, f.Export, out, " of foreach")
 	if err != nil {
 		m.fail(n, problemOf(err))
-		return
+		return false
 	}
 	l.Busy = false
 	l.Handled++
 	l.Outputs = append(l.Outputs, Data{result})
 	n.Vars = nil
+	return true
+}
+
+// nextEvent continues foreach after one iteration.
+func (m *machine) nextEvent(n *Node, out any) {
+	if !m.handled(n, out) {
+		return
+	}
+	l := n.Listen
 	if !l.Stopped && m.untilHolds(n, l.Outputs) {
 		m.unlisten(n)
 		l.Consumed = l.Consumed[:l.Handled]

@@ -27,21 +27,28 @@ type view struct {
 
 	ev        *evaluator
 	n         *Node
-	raw       any  // raw output, once there is one
-	out       *any // output after output.as, once there is one
+	around    *Node // innermost task whose variables are visible
+	raw       any   // raw output, once there is one
+	out       *any  // output after output.as, once there is one
 	hasOutput bool
 }
 
-// scope returns the scope of the expressions of a task, with dot as their input.
-func (ev *evaluator) scope(n *Node, dot any) *expr.Scope {
-	v := &view{Scope: expr.Scope{Dot: dot, Now: ev.Now}, ev: ev, n: n}
+// scope returns the scope of the expressions of a task, with dot as their input. The variables
+// that the task binds are not visible: a task around it may bind others with the same names.
+func (ev *evaluator) scope(n *Node, dot any) *expr.Scope { return ev.scopeAround(n, n.parent, dot) }
+
+// innerScope returns the scope of those expressions of a task that see the variables that it binds.
+func (ev *evaluator) innerScope(n *Node, dot any) *expr.Scope { return ev.scopeAround(n, n, dot) }
+
+func (ev *evaluator) scopeAround(n, around *Node, dot any) *expr.Scope {
+	v := &view{Scope: expr.Scope{Dot: dot, Now: ev.Now}, ev: ev, n: n, around: around}
 	v.Var = v.value
 	return &v.Scope
 }
 
 // outputScope returns the scope of output.as, if out is nil, or of export.as.
-func (ev *evaluator) outputScope(n *Node, raw any, out *any) *expr.Scope {
-	v := &view{Scope: expr.Scope{Dot: raw, Now: ev.Now}, ev: ev, n: n, raw: raw, out: out, hasOutput: true}
+func (ev *evaluator) outputScope(n, around *Node, raw any, out *any) *expr.Scope {
+	v := &view{Scope: expr.Scope{Dot: raw, Now: ev.Now}, ev: ev, n: n, around: around, raw: raw, out: out, hasOutput: true}
 	v.Var = v.value
 	if out != nil {
 		v.Dot = *out
@@ -52,7 +59,7 @@ func (ev *evaluator) outputScope(n *Node, raw any, out *any) *expr.Scope {
 // value returns the value of a variable. The parser has checked that the variable may be
 // used here, so a missing value is the engine's fault.
 func (v *view) value(name string) (any, error) {
-	for n := v.n; n != nil; n = n.parent {
+	for n := v.around; n != nil; n = n.parent {
 		if bound, ok := n.Vars.find(name); ok {
 			return bound, nil
 		}

@@ -17,9 +17,9 @@ const (
 	overallKey = "overall" // timeout of all attempts together
 )
 
-// schedule sets a timer for a task, after the duration that a value yields.
-func (m *machine) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
-	d, err := m.duration(n, duration)
+// schedule sets a timer for a task, after the duration that after yields.
+func (m *machine) schedule(n *Node, kind event.TimerKind, key string, after *expr.Value) error {
+	d, err := duration(m.scope(n, n.Input.V), after)
 	if err != nil {
 		return err
 	}
@@ -27,9 +27,9 @@ func (m *machine) schedule(n *Node, kind event.TimerKind, key string, duration *
 	return nil
 }
 
-// duration evaluates a duration in the scope of a task.
-func (ev *evaluator) duration(n *Node, value *expr.Value) (dsl.Duration, error) {
-	v, err := value.Eval(ev.scope(n, n.Input.V))
+// duration evaluates a duration.
+func duration(s *expr.Scope, value *expr.Value) (dsl.Duration, error) {
+	v, err := value.Eval(s)
 	if err != nil {
 		return dsl.Duration{}, err
 	}

@@ -126,21 +126,25 @@ func (ev *evaluator) catches(n *Node, p *event.Problem, failure map[string]any) 
 
 // conditions evaluates when and exceptWhen on an error.
 func (ev *evaluator) conditions(n *Node, when, exceptWhen *expr.Program, failure map[string]any) (bool, error) {
-	vars := n.Vars
-	n.Vars = bindings{{n.task.Try.Catch.As, failure}}
-	defer func() { n.Vars = vars }()
+	defer n.bindError(failure)()
 	dot := withDetails(failure)
 	if when != nil {
-		if ok, err := when.Test(ev.scope(n, dot)); err != nil || !ok {
+		if ok, err := when.Test(ev.innerScope(n, dot)); err != nil || !ok {
 			return false, err
 		}
 	}
 	if exceptWhen != nil {
-		if ok, err := exceptWhen.Test(ev.scope(n, dot)); err != nil || ok {
+		if ok, err := exceptWhen.Test(ev.innerScope(n, dot)); err != nil || ok {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// bindError binds the error's variable of a try until unbind.
+func (n *Node) bindError(failure map[string]any) (unbind func()) {
+	n.Vars = bindings{{n.task.Try.Catch.As, failure}}
+	return func() { n.Vars = nil }
 }
 
 // matchesProblem compares one member of an error filter. All spellings of a standard type
@@ -211,7 +215,7 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried b
 	if ok, err := m.conditions(n, r.When, r.ExceptWhen, failure); err != nil || !ok {
 		return false, err
 	}
-	at, err := m.retryAt(n, r)
+	at, err := m.retryAt(n, r, failure)
 	if err != nil {
 		return false, err
 	}
@@ -231,10 +235,12 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried b
 
 // retryAt returns when the next attempt starts: after the delay, multiplied according to the
 // backoff, plus jitter.
-func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
+func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy, failure map[string]any) (time.Time, error) {
+	defer n.bindError(failure)()
+	s := m.innerScope(n, n.Input.V)
 	at := m.Now
 	if r.Delay != nil {
-		d, err := m.duration(n, r.Delay)
+		d, err := duration(s, r.Delay)
 		if err != nil {
 			return at, err
 		}
@@ -248,7 +254,7 @@ func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 		if value == nil {
 			continue
 		}
-		d, err := m.duration(n, value)
+		d, err := duration(s, value)
 		if err != nil {
 			return at, err
 		}

@@ -110,7 +110,7 @@ func (m *machine) start() {
 
 // scheduleTimeout schedules the timeout of the whole execution.
 func (m *machine) scheduleTimeout(value *expr.Value) error {
-	d, err := m.duration(m.Root, value)
+	d, err := duration(m.scope(m.Root, m.Root.Input.V), value)
 	if err != nil {
 		return err
 	}

@@ -120,8 +120,12 @@ func (p *events) filters(n *yaml.Node, mode string, s scope) []EventFilter {
 		}
 		return []EventFilter{p.filter(n, s)}
 	}
+	items := p.list(n, mode)
+	if mode == "all" && n.Shape == yaml.List && len(items) == 0 {
+		p.Mistake(n.Pos, "add a filter: `- with: {type: …}`; any: [] accepts every event", "all is empty: it accepts no event, and never ends")
+	}
 	var out []EventFilter
-	for _, item := range p.list(n, mode) {
+	for _, item := range items {
 		out = append(out, p.filter(item, s))
 	}
 	return out

@@ -157,13 +157,13 @@ func (p *faults) errorType(n *yaml.Node, typ string) {
 	}
 }
 
-// retry parses a policy, or resolves a reference to one.
+// retry parses a policy, or resolves a reference to one; as is the name of the error's variable.
 func (p *faults) retry(n *yaml.Node, as string, s scope) *RetryPolicy {
 	switch {
 	case n == nil:
 		return nil
 	case n.Shape != yaml.Text:
-		return p.retryPolicy(n, s)
+		return p.retryPolicy(n, as, s)
 	}
 	if _, ok := p.retries.nodes[n.Text()]; !ok {
 		p.Mistake(n.Pos, reference(n.Text(), "use.retries", p.retries.names), "unknown retry policy %s", yaml.Quote(n.Text()))
@@ -179,12 +179,12 @@ func (p *faults) sharedRetry(name, as string) *RetryPolicy {
 	if r, ok := p.retryPolicies[key]; ok {
 		return r
 	}
-	r := p.retryPolicy(p.retries.nodes[name], scope(nil).catching(as))
+	r := p.retryPolicy(p.retries.nodes[name], as, nil)
 	p.retryPolicies[key] = r
 	return r
 }
 
-func (p *faults) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
+func (p *faults) retryPolicy(n *yaml.Node, as string, outer scope) *RetryPolicy {
 	r := &RetryPolicy{Backoff: "constant"}
 	for _, count := range []string{"maxAttempts", "attempts", "max", "times", "count", "maxRetries"} {
 		if f := n.Get(count); f != nil && n.Get("limit") == nil {
@@ -199,7 +199,7 @@ func (p *faults) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
 	if !p.object(n, "retry", keys("when", "exceptWhen", "delay", "backoff", "limit", "jitter")) {
 		return r
 	}
-	s := inner.during()
+	s := outer.catching(as).during()
 	r.When = p.condition(n.Get("when"), "retry.when", s)
 	r.ExceptWhen = p.condition(n.Get("exceptWhen"), "retry.exceptWhen", s)
 	r.Delay = p.duration(n.Get("delay"), "retry.delay", s)
@@ -211,7 +211,7 @@ func (p *faults) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
 		r.JitterTo = p.duration(jitter.Get("to"), "retry.jitter.to", s)
 		p.jitter(jitter, r.JitterFrom, r.JitterTo)
 	}
-	p.retryLimit(r, n, s)
+	p.retryLimit(r, n, outer.during()) // limits are set before there is an error
 	return r
 }
 

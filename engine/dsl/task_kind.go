@@ -150,7 +150,7 @@ func (p *tasks) try(t *Task, n *yaml.Node, at place) {
 	inner := at.local.catching(c.As)
 	c.When = p.condition(catch.Get("when"), "catch.when", inner.during())
 	c.ExceptWhen = p.condition(catch.Get("exceptWhen"), "catch.exceptWhen", inner.during())
-	c.Retry = p.faults.retry(catch.Get("retry"), c.As, inner)
+	c.Retry = p.faults.retry(catch.Get("retry"), c.As, at.local)
 	if do := catch.Get("do"); do != nil {
 		c.Do = p.taskList(do, "catch.do", place{ref: t.Ref + "/catch/do", local: inner})
 	}
