@@ -81,29 +81,30 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 		return nil
 	}
 	with := n.Get("with")
-	if with == nil || !p.object(with, "catch.errors.with", keys(append(errorMembers(), "details")...).others()) {
+	if with == nil {
 		return nil
 	}
-	if len(with.Fields) == 0 {
+	if with.Shape == yaml.Object && len(with.Fields) == 0 {
 		p.Mistake(with.Pos, "add one of "+strings.Join(errorMembers(), ", "), "catch.errors.with is empty")
 	}
 	filter := map[string]any{}
-	for _, f := range with.Fields {
+	for _, f := range p.mapOf(with, "catch.errors.with") {
 		switch f.Key {
 		case "status":
 			filter["status"] = p.whole(f.Value, "status", 0, 999)
 		case "details", "detail", "type", "instance", "title":
 			s, _ := p.text(f.Value, f.Key)
 			filter[strings.TrimSuffix(f.Key, "s")] = s
+			if strings.Contains(s, "${") {
+				p.Warn(ruleText, f.Value.Pos, "compare it in catch.when", "this is the text %s, not the value of an expression", yaml.Quote(s))
+			}
 			if f.Key == "type" {
 				p.errorBase(f.Value, s)
 				p.errorType(f.Value, s)
 			}
 		default:
 			filter[f.Key] = f.Value.Data
-			if closest(f.Key, errorMembers()) == "" {
-				p.Warn(ruleErrorType, f.Pos, "allowed keys: "+strings.Join(errorMembers(), ", "), "errors have no member %s: nothing is caught", yaml.Quote(f.Key))
-			}
+			p.Warn(ruleErrorType, f.Pos, p.guessKey(f.Key, errorMembers(), errorMembers()), "errors have no member %s: nothing is caught", yaml.Quote(f.Key))
 		}
 	}
 	return filter
