@@ -150,15 +150,30 @@ func (r *resolver) define(def *gojq.FuncDef, s *scope) *scope {
 	}
 	s = s.with(signature(def.Name, len(def.Args)))
 	body := s
-	for _, arg := range def.Args {
+	for i, arg := range def.Args {
 		if name, isValue := strings.CutPrefix(arg, "$"); isValue {
 			body = body.with(arg, signature(name, 0))
 			continue
 		}
 		body = body.with(signature(arg, 0))
+		def.Args[i] = r.renamed(arg, 0)
 	}
+	def.Name = r.renamed(def.Name, len(def.Args))
 	r.query(def.Body, body)
 	return s
+}
+
+// renamed returns the name of a function of the user. It is another one if the guards call a function
+// of jq with this signature, or gojq's own.
+func (r *resolver) renamed(name string, args int) string {
+	switch sign := signature(name, args); {
+	case r.own, reserved(name):
+		return name
+	case sign == "path/1", sign == "getpath/1", sign == "empty/0", strings.HasPrefix(name, "_"):
+		return "__own_" + name
+	default:
+		return name
+	}
 }
 
 func signature(name string, args int) string { return name + "/" + strconv.Itoa(args) }
@@ -308,6 +323,9 @@ func (r *resolver) call(t *gojq.Term, s *scope) {
 	}
 	if len(f.Args) > 0 {
 		r.deeper(func() { r.queries(s, f.Args...) })
+	}
+	if s.has(sign) {
+		f.Name = r.renamed(f.Name, len(f.Args))
 	}
 	if unknown || s.has(sign) || r.own && strings.HasPrefix(f.Name, "_") {
 		return

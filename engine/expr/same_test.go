@@ -492,6 +492,12 @@ limit(-1; 1)?
 {} | .["a", "b"] = 1
 [3, 1, 2] | sort | first, last
 {"a": [1, 2]} | .a[1:] |= map(. * 2)
+def path(f): 7; {"a": 1} | (.a |= . + 1), path(.a), paths
+def getpath(f): 7; {"a": 1} | (.a += 1), (.b = 3), (.c //= 4), getpath(1), path(getpath(["a"])?)
+def getpath(path): def path(f): f; path(path); {"a": 1} | getpath(.a), (.a |= . + 1)
+def empty: 7; {"a": 1} | .a.b?, empty, (.a |= empty), (try error("x"))
+def f(empty): .a.b?, empty; {"a": 1} | f(3)
+def _deep(f): if f > 3 then f else _deep(f + 1) end; _deep(1)
 `
 
 // For any path and data, the fast path agrees with gojq's machine.
