@@ -106,7 +106,23 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 			return err
 		}
 		defer r.Close()
-		return run(c.Context(), r, args)
+		if err := run(c.Context(), r, args); err != nil {
+			return err
+		}
+		if all := c.Flags().Lookup("all-tenants"); all == nil || !all.Changed {
+			r.hintTenant(c.Context(), t.Sh)
+		}
+		return nil
+	}
+}
+
+// hintTenant hints that the tenant is not registered although others are: its name may be wrong or missing.
+func (r *Remote) hintTenant(ctx context.Context, sh *Shell) {
+	if known, err := r.Redis.SIsMember(ctx, r.Store.Keys().Tenants(), r.Tenant).Result(); known || err != nil {
+		return
+	}
+	if all, err := r.Store.Tenants(ctx); err == nil && len(all) > 0 {
+		sh.Hint("tenant %s is not registered; registered: %s", r.Tenant, ShortList(all))
 	}
 }
 
