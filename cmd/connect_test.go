@@ -2,6 +2,11 @@ package cmd_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	stdlog "log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +60,49 @@ func TestPassword(t *testing.T) {
 		run("config", "show")
 		if shown := out.String() + errs.String(); strings.Contains(shown, "ss/w") || strings.Contains(shown, "%41") {
 			t.Errorf("%s: the password is shown: %s", name, shown)
+		}
+	}
+}
+
+// An error of a TLS connection says what to do about it, and that a request was not sent.
+func TestTLSAdvice(t *testing.T) {
+	t.Parallel()
+	quiet := stdlog.New(io.Discard, "", 0)
+	plain := httptest.NewServer(nil)
+	encrypted, strict := httptest.NewUnstartedServer(nil), httptest.NewUnstartedServer(nil)
+	encrypted.EnableHTTP2, strict.EnableHTTP2 = true, true
+	encrypted.Config.ErrorLog, strict.Config.ErrorLog = quiet, quiet
+	encrypted.StartTLS()
+	strict.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	strict.StartTLS()
+	for _, server := range []*httptest.Server{plain, encrypted, strict} {
+		t.Cleanup(server.Close)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: strict.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	schedule := func(at *httptest.Server, flags ...string) []string {
+		return append([]string{"schedule", "add", "--topic", "orders", "--after", "5m", "--grpc", at.Listener.Addr().String()}, flags...)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+		sent bool // perhaps
+	}{
+		"unknown CA":       {schedule(encrypted, "--tls"), "name the file of the CA that signed the certificate: --tls-ca FILE", false},
+		"server without":   {schedule(plain, "--tls"), "it does not encrypt connections", false},
+		"client without":   {schedule(encrypted), "if it encrypts connections, give --tls or --tls-ca FILE", false},
+		"no client's":      {schedule(strict, "--tls-ca", ca), "if it requires client certificates, give one", true},
+		"Redis unknown CA": {[]string{"ps", "--redis-url", "rediss://" + encrypted.Listener.Addr().String()}, "SSL_CERT_FILE can name the file of a CA", false},
+	} {
+		var errs bytes.Buffer
+		code := cmd.Execute(t.Context(), c.args, cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &errs, Env: environment(nil)})
+		if code != cli.ExitUnreachable || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: code %d: %s\nwant %q", name, code, &errs, c.want)
+		}
+		if !c.sent && strings.Contains(errs.String(), "may have taken effect") {
+			t.Errorf("%s: a request that was not sent may have taken effect: %s", name, &errs)
 		}
 	}
 }

@@ -52,14 +52,15 @@ const defaultAddress = "127.0.0.1:50051"
 type client struct {
 	schedulerpb.SchedulerServiceClient
 
-	conn    *grpc.ClientConn
-	address string
-	from    string // the origin of the address
+	conn      *grpc.ClientConn
+	address   string
+	from      string // the origin of the address
+	encrypted bool
 }
 
 // connect returns a client, which connects when it is first used.
 func (t *target) connect(ctx context.Context) (*client, error) {
-	c := &client{}
+	c := &client{encrypted: t.encrypted()}
 	switch dev, running := cli.ReadDevState(t.sh); {
 	case t.address != "":
 		c.address, c.from = t.address, "flag --grpc"
@@ -115,9 +116,12 @@ func (t *target) run(do func(ctx context.Context, c *client, args []string) erro
 	}
 }
 
+// encrypted reports whether a flag asks for TLS.
+func (t *target) encrypted() bool { return t.tls || t.ca != "" || t.cert != "" }
+
 // security returns how the connection is encrypted.
 func (t *target) security() (credentials.TransportCredentials, error) {
-	if !t.tls && t.ca == "" && t.cert == "" {
+	if !t.encrypted() {
 		return insecure.NewCredentials(), nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -125,14 +129,16 @@ func (t *target) security() (credentials.TransportCredentials, error) {
 	if t.ca != "" {
 		pool, err := server.CertPool(t.ca)
 		config.RootCAs = pool
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--tls-ca: %w", err))
+		}
 	}
 	if (t.cert == "") != (t.key == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key must be given together"))
 	} else if t.cert != "" {
 		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--tls-cert %s: %w", t.cert, err))
+			errs = append(errs, fmt.Errorf("--tls-cert %s with --tls-key %s: %w", t.cert, t.key, err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
@@ -178,10 +184,51 @@ func completeEvents(t *target, with schedulerpb.EventStatus) cobra.CompletionFun
 
 func (c *client) close() { _ = c.conn.Close() }
 
+// unconnected returns why a request failed before it was sent; false if it may have been sent.
+func unconnected(message string) (cause string, ok bool) {
+	for _, before := range []string{"while dialing: ", "handshake failed: ", "reading server preface: "} {
+		if _, cause, ok = strings.Cut(message, before); ok {
+			return strings.TrimSuffix(cause, `"`), true
+		}
+	}
+	return message, false
+}
+
 // unanswered reports whether a request failed after it may have reached the scheduler.
 func unanswered(err error) bool {
 	s, _ := status.FromError(err)
-	return (s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded) && !strings.Contains(s.Message(), "while dialing: ")
+	_, unsent := unconnected(s.Message())
+	return (s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded) && !unsent
+}
+
+// unreachable returns an error with advice for a scheduler that could not be reached.
+func (c *client) unreachable(message string) error {
+	cause, unsent := unconnected(message)
+	advice := "its address is from: " + c.from
+	switch has := func(part string) bool { return strings.Contains(cause, part) }; {
+	case has("tls: first record does not look like a TLS handshake"):
+		advice = "it does not encrypt connections: leave out --tls, --tls-ca and --tls-cert"
+	case has("x509: certificate signed by unknown authority"):
+		advice = "name the file of the CA that signed the certificate: --tls-ca FILE"
+	case has("x509: certificate has expired or is not yet valid"):
+		advice = "the scheduler needs another certificate (GRPC_TLS_CERT), or the clock of this machine is wrong"
+	case has("x509: "):
+		advice = "the address must be a name that the scheduler's certificate has (GRPC_TLS_CERT)"
+	case has("tls: internal error"):
+		advice = "the log of the scheduler may say why"
+	case has("tls: certificate required"), c.encrypted && unsent && has("EOF"), c.encrypted && !unsent && has("broken pipe"):
+		advice = "if it requires client certificates, give one that its GRPC_TLS_CLIENT_CA signed with --tls-cert and --tls-key"
+	case has("remote error: tls: "):
+		advice = "it rejects the certificate of --tls-cert: its GRPC_TLS_CLIENT_CA must have signed it, and it must be valid now"
+	case strings.Contains(message, "server preface"):
+		advice = "if it encrypts connections, give --tls or --tls-ca FILE"
+	case c.from == "":
+		advice = "start one with 'flunq dev --scheduler' or 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
+	}
+	if strings.Contains(cause, "tls: ") {
+		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("no TLS connection to the scheduler at %s: %s\n%s", c.address, cause, advice))
+	}
+	return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not respond: %s\n%s", c.address, cause, advice))
 }
 
 // failed adds advice and the exit code to the error of a call.
@@ -196,17 +243,7 @@ func (c *client) failed(err error) error {
 		if s.Message() == schedule.StoreUnavailable {
 			return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s answers, but its store does not: try again", c.address))
 		}
-		advice := "its address is from: " + c.from
-		if strings.Contains(s.Message(), "server preface") {
-			advice = "if it encrypts connections, give --tls or --tls-ca FILE"
-		} else if c.from == "" {
-			advice = "start one with 'flunq dev --scheduler' or 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
-		}
-		message := s.Message()
-		if _, cause, dialed := strings.Cut(message, "while dialing: "); dialed {
-			message = strings.TrimSuffix(cause, `"`)
-		}
-		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not respond: %s\n%s", c.address, message, advice))
+		return c.unreachable(s.Message())
 	case codes.Unauthenticated:
 		return cli.Misusef("the scheduler at %s requires a valid token: give one with --token-file or SCHEDULER_TOKEN", c.address)
 	case codes.InvalidArgument:

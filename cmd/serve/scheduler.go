@@ -256,8 +256,8 @@ func (s *scheduling) openServer(ctx context.Context, st *store.Store, watch *tel
 		opts.Tokens, wrong = tokens, errors.Join(wrong, named("SCHEDULER_TOKENS_FILE", err))
 	}
 	if s.set.Cert != "" {
-		config, err := grpcserver.TLS(s.set.Cert, s.set.Key, s.set.Client)
-		opts.TLS, wrong = config, errors.Join(wrong, named("GRPC_TLS_CERT", err))
+		certificate, err := grpcserver.ReadCertificate(s.set.Cert, s.set.Key, s.set.Client)
+		opts.TLS, wrong = certificate, errors.Join(wrong, named("GRPC_TLS_CERT", err))
 	}
 	if wrong != nil {
 		return cli.Fail(cli.ExitMisuse, wrong)

@@ -152,7 +152,7 @@ func (o Options) client(more ...kgo.Opt) (*kgo.Client, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID(o.ClientID),
-		kgo.DialTimeout(o.Timeout / parts),
+		kgo.DialTimeout(o.Timeout / parts), // without TLS
 		kgo.RequestTimeoutOverhead(o.Timeout / parts),
 		kgo.ProduceRequestTimeout(o.Timeout / parts),
 		kgo.MetadataMinAge(min(time.Second, o.Timeout/waits)),
@@ -165,11 +165,17 @@ func (o Options) client(more ...kgo.Opt) (*kgo.Client, error) {
 		opts = append(opts, kgo.MaxVersions(kversion.FromString(o.Version)))
 	}
 	if o.TLS {
-		config, err := o.tls()
-		if err != nil {
+		if _, err := o.tls(); err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(config))
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			config, err := o.tls() // again, since files are replaced when certificates are renewed
+			if err != nil {
+				return nil, err
+			}
+			dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: o.Timeout / parts}, Config: config}
+			return dialer.DialContext(ctx, network, address)
+		}))
 	}
 	if o.SASL != "" {
 		opts = append(opts, kgo.SASL(o.mechanism()))

@@ -161,3 +161,25 @@ func TestInspectOffline(t *testing.T) {
 		t.Errorf("topic %+v: %s", topic, topic.Problem())
 	}
 }
+
+// A CA that is replaced in its file counts for the next connection, without a restart.
+func TestRenewedCA(t *testing.T) {
+	t.Parallel()
+	cert, ca := certificate(t)
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), kfake.SeedTopics(1, "orders"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	o := kafka.Defaults()
+	o.Brokers, o.Timeout, o.TLS = cluster.ListenAddrs(), 2*time.Second, true
+	_, o.CA = certificate(t)
+	sink := newSink(t, o)
+	want(t, sink.Publish(t.Context(), events(1, "orders")), schedule.ErrUnreachable)
+	if err := os.Rename(ca, o.CA); err != nil {
+		t.Fatal(err)
+	}
+	want(t, sink.Publish(t.Context(), events(1, "orders")), nil)
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +42,8 @@ func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	return rdb, nil
 }
 
-// aboutAddress returns what else may be wrong with an address: Redis does not respond as if only one
-// side used TLS, or the sentinels answer that they do not know the master.
+// aboutAddress returns what else may be wrong: Redis does not respond as if only one side used TLS,
+// the sentinels do not know the master, or a certificate is not accepted.
 func aboutAddress(address string, err error) string {
 	switch encrypted := strings.HasPrefix(address, "rediss"); {
 	case errors.Is(err, redis.Nil):
@@ -51,9 +52,20 @@ func aboutAddress(address string, err error) string {
 		return "; if it expects TLS, the address must begin with rediss"
 	case encrypted && errors.Is(err, context.DeadlineExceeded):
 		return "; if it does not use TLS, the address must begin with redis"
+	case is[x509.UnknownAuthorityError](err):
+		return "; SSL_CERT_FILE can name the file of a CA that the system does not know"
+	case is[x509.CertificateInvalidError](err):
+		return "; Redis needs another certificate, or the clock of this machine is wrong"
+	case encrypted && strings.Contains(err.Error(), "tls: certificate required"):
+		return "; flunq has no client certificate: Redis must be set to tls-auth-clients no or optional"
 	default:
 		return ""
 	}
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 var (

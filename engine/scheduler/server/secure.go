@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,28 +86,67 @@ func (t *Tokens) Allow(token string) bool {
 	return found == 1
 }
 
-// TLS returns the configuration of a server with a certificate and its key, from files that are read
-// for each connection so that they may be renewed. With a clientCA, clients need a certificate signed
-// by it.
-func TLS(cert, key, clientCA string) (*tls.Config, error) {
-	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
-		}
-		return &pair, nil
+// Certificate is the certificate of a server with its key, from files that are read for each connection
+// so that they may be renewed. A nil *Certificate has no errors.
+type Certificate struct {
+	cert, key, clientCA string
+	last                atomic.Pointer[tls.Config] // from the last time that all files could be read
+}
+
+// ReadCertificate reads the files of a certificate and its key. With a clientCA, clients need a
+// certificate signed by it.
+func ReadCertificate(cert, key, clientCA string) (*Certificate, error) {
+	c := &Certificate{cert: cert, key: key, clientCA: clientCA}
+	return c, c.reload()
+}
+
+// reload reads the files again. After an error the previous certificates stay in use, as in the moment
+// when one of two files has been replaced.
+func (c *Certificate) reload() error {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		err = fmt.Errorf("certificate %s with key %s: %w", c.cert, c.key, err)
 	}
-	c := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
-	}
-	_, err := load()
-	if clientCA != "" {
-		pool, poolErr := CertPool(clientCA)
-		c.ClientCAs, c.ClientAuth = pool, tls.RequireAndVerifyClientCert
+	config.Certificates = []tls.Certificate{pair}
+	if c.clientCA != "" {
+		pool, poolErr := CertPool(c.clientCA)
+		config.ClientCAs, config.ClientAuth = pool, tls.RequireAndVerifyClientCert
 		err = errors.Join(err, poolErr)
 	}
-	return c, err
+	if err == nil {
+		c.last.Store(config)
+	}
+	return err
+}
+
+// config returns the configuration of a server with the certificate.
+func (c *Certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			_ = c.reload() // Check reports its error
+			return c.last.Load(), nil
+		},
+	}
+}
+
+// Check returns why the files cannot be read or clients refuse the certificate at a time.
+func (c *Certificate) Check(now time.Time) error {
+	if c == nil {
+		return nil
+	}
+	if err := c.reload(); err != nil {
+		return fmt.Errorf("the previous certificate stays in use: %w", err)
+	}
+	switch leaf := c.last.Load().Certificates[0].Leaf; {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("certificate %s expired at %s, so clients refuse it", c.cert, leaf.NotAfter.Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("certificate %s is not valid before %s, so clients refuse it", c.cert, leaf.NotBefore.Format(time.RFC3339))
+	default:
+		return nil
+	}
 }
 
 // CertPool reads a file of certificates.

@@ -4,7 +4,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,9 +26,9 @@ import (
 
 // Options configures a Server.
 type Options struct {
-	TLS        *tls.Config // nil: connections are not encrypted
-	Tokens     *Tokens     // nil: all clients may call
-	Reflection bool        // clients may ask for the service's description
+	TLS        *Certificate // nil: connections are not encrypted
+	Tokens     *Tokens      // nil: all clients may call
+	Reflection bool         // clients may ask for the service's description
 	Timeout    time.Duration
 	Streams    int // calls that a connection may have open; 1 to 10000
 	Log        *slog.Logger
@@ -63,6 +62,7 @@ type Server struct {
 	grpc       *grpc.Server
 	health     *health.Server
 	full       atomic.Bool     // new events are refused
+	badTLS     string          // what was logged about the certificate; only check uses it
 	streams    context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it
 	endStreams context.CancelFunc
 }
@@ -83,7 +83,7 @@ func New(api *scheduler.API, opts Options) *Server {
 		grpc.StreamInterceptor(s.stream),
 	}
 	if opts.TLS != nil {
-		all = append(all, grpc.Creds(credentials.NewTLS(opts.TLS)))
+		all = append(all, grpc.Creds(credentials.NewTLS(opts.TLS.config())))
 	}
 	s.grpc = grpc.NewServer(all...)
 	schedulerpb.RegisterSchedulerServiceServer(s.grpc, &service{api: api, combiner: &combiner{api: api, timeout: opts.Timeout}, full: &s.full})
@@ -151,8 +151,16 @@ func (s *Server) watch(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// check sets the health of the service and rereads its tokens.
+// check sets the health of the service, and rereads its tokens and its certificate.
 func (s *Server) check(ctx context.Context) {
+	problem := ""
+	if err := s.opts.TLS.Check(time.Now()); err != nil {
+		problem = err.Error()
+	}
+	if problem != s.badTLS && problem != "" {
+		s.opts.Log.ErrorContext(ctx, "certificate of the gRPC server", "err", problem)
+	}
+	s.badTLS = problem
 	if err := s.opts.Tokens.Reload(); err != nil {
 		s.opts.Log.ErrorContext(ctx, "tokens not read: the former ones stay valid", "err", err)
 	}

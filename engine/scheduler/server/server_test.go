@@ -558,7 +558,7 @@ func TestMutualTLS(t *testing.T) {
 	other := newAuthority(t, "other")
 	r := start(t, func(o *server.Options, _ *ledger) {
 		var err error
-		if o.TLS, err = server.TLS(cert, key, ca.file); err != nil {
+		if o.TLS, err = server.ReadCertificate(cert, key, ca.file); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -576,8 +576,62 @@ func TestMutualTLS(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, one.want)
 		}
 	}
-	if _, err := server.TLS(cert, ca.file, filepath.Join(t.TempDir(), "none")); err == nil || strings.Count(err.Error(), "\n") != 1 {
+	if _, err := server.ReadCertificate(cert, ca.file, filepath.Join(t.TempDir(), "none")); err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("two bad files: %v", err)
+	}
+}
+
+// A renewed certificate and client CA are used without a restart. While only one of two files has been
+// replaced, the previous pair stays in use, and the log says so, as it does when a certificate expires.
+func TestRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	ca, next := newAuthority(t, "ca"), newAuthority(t, "next")
+	cert, key := ca.issue(t, "server")
+	served, err := server.ReadCertificate(cert, key, ca.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, func(o *server.Options, _ *ledger) { o.TLS = served })
+	call := func(trusted, by *authority) codes.Code {
+		c := schedulerpb.NewSchedulerServiceClient(dial(t, r.address, grpc.WithTransportCredentials(credentials.NewTLS(trusted.client(t, by)))))
+		_, err := c.Get(t.Context(), &schedulerpb.GetRequest{EventId: id(1)})
+		return status.Code(err)
+	}
+	replace := func(old, by string) {
+		text, err := os.ReadFile(by)
+		if err == nil {
+			err = os.WriteFile(old, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	newCert, newKey := next.issue(t, "server")
+	replace(cert, newCert)
+	if got := call(ca, ca); got != codes.OK {
+		t.Errorf("between two files: %v, want OK with the previous certificate", got)
+	}
+	if err := served.Check(time.Now()); err == nil || !strings.Contains(err.Error(), "the previous certificate stays in use: certificate "+cert) {
+		t.Errorf("between two files: %v", err)
+	}
+	replace(key, newKey)
+	if got := call(next, ca); got != codes.OK {
+		t.Errorf("with the new certificate: %v, want OK", got)
+	}
+	if got := call(ca, ca); got != codes.Unavailable {
+		t.Errorf("a client that trusts the old CA only: %v, want UNAVAILABLE", got)
+	}
+	replace(ca.file, next.file)
+	if got := call(next, next); got != codes.OK {
+		t.Errorf("with the new client CA: %v, want OK", got)
+	}
+	if err := served.Check(time.Now()); err != nil {
+		t.Error(err)
+	}
+	for _, at := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
+		if err := served.Check(time.Now().Add(at)); err == nil || !strings.Contains(err.Error(), "so clients refuse it") {
+			t.Errorf("in %s: %v", at, err)
+		}
 	}
 }
 
