@@ -23,7 +23,8 @@ func (m *machine) drop(n *Node) {
 		l.Stopped = stopped // so that a retry of the execution subscribes again
 	}
 	if n.Child != "" {
-		m.cancelChild(n)
+		m.d.Publish = append(m.d.Publish, m.CancelChild(n.Child, "task "+n.id+" of "+m.Execution+" ended"))
+		n.Child = ""
 	}
 	m.close(n)
 }
@@ -104,18 +105,13 @@ func (m *machine) enforceHistoryLimit() {
 	m.fault(p, ref)
 }
 
-// historyLimits returns the limits that the execution began with.
-func (s *State) historyLimits() event.HistoryLimits {
-	if s.History != nil {
-		return *s.History
-	}
-	return defaultHistory()
-}
-
 // historyLimitProblem returns the problem of a history that has reached its limit of entries plus
 // entries, or its limit of bytes plus bytes, else nil.
 func (m *machine) historyLimitProblem(entries, bytes int) *event.Problem {
-	limits := m.historyLimits()
+	limits := defaultHistory()
+	if m.History != nil {
+		limits = *m.History
+	}
 	var detail string
 	switch {
 	case limits.Entries > 0 && m.Version >= int64(limits.Entries+entries):

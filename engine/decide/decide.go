@@ -6,7 +6,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -217,6 +216,3 @@ func (m *machine) progress(e event.Event) (func(), error) {
 		return nil, fmt.Errorf("event %s has type %s, which no execution accepts", e.ID, e.Type)
 	}
 }
-
-// elapsed returns the time since t in milliseconds.
-func (ev *evaluator) elapsed(t time.Time) int64 { return ev.Now.Sub(t).Milliseconds() }

@@ -186,8 +186,13 @@ func depth(n *Node) int {
 }
 
 // complete ends a task with its raw output, which it transforms and validates. It updates
-// $context and continues the parent. A non-empty directive replaces the task's own.
+// $context and continues the parent, or ends the workflow. A non-empty directive replaces the
+// task's own.
 func (m *machine) complete(n *Node, raw any, directive string) {
+	if n.parent == nil {
+		m.completeWorkflow(raw)
+		return
+	}
 	out, err := m.finish(n, n.parent, n.task.Output, n.task.Export, raw, "")
 	if err != nil {
 		m.fail(n, problemOf(err))
@@ -216,32 +221,27 @@ func (ev *evaluator) finish(n, around *Node, output dsl.Output, export dsl.Expor
 			return nil, invalid("output"+of, err)
 		}
 	}
-	return out, ev.export(n, around, export, raw, out, of)
-}
-
-// export updates $context from an output.
-func (ev *evaluator) export(n, around *Node, export dsl.Export, raw, out any, of string) (err error) {
 	context := out
 	if export.As != nil {
 		if context, err = export.As.Eval(ev.outputScope(n, around, raw, &out)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if export.Schema != nil {
 		if err := export.Schema.Validate(context); err != nil {
-			return invalid("export"+of, err)
+			return nil, invalid("export"+of, err)
 		}
 	}
 	if export.As != nil {
 		ev.setContext(n, canonical.Form(context))
 	}
-	return nil
+	return out, nil
 }
 
 // childDone continues a parent after a child has completed.
 func (m *machine) childDone(parent, child *Node, out any, directive string) {
 	if parent.task.Kind == dsl.Fork {
-		m.branchDone(parent, child, out, directive)
+		m.branchOver(parent, parent.branchOf(child), out, child.OwnContext.Context.V, directive)
 		return
 	}
 	switch directive {
@@ -263,26 +263,18 @@ func (m *machine) childDone(parent, child *Node, out any, directive string) {
 // unwind ends the workflow from within a task. Each enclosing task applies its own output
 // on the way.
 func (m *machine) unwind(n *Node, out any) {
-	if n.parent == nil {
-		m.completeWorkflow(out)
-		return
-	}
-	if n.task.Kind != dsl.Listen {
-		m.complete(n, out, dsl.End)
-		return
-	}
-	if m.handled(n, out) {
+	if n.task.Kind == dsl.Listen {
+		if !m.handled(n, out) {
+			return
+		}
 		m.unlisten(n)
-		m.complete(n, values(n.Listen.Outputs), dsl.End)
+		out = values(n.Listen.Outputs)
 	}
+	m.complete(n, out, dsl.End)
 }
 
 // listDone ends the list of a node with the output of its last task.
 func (m *machine) listDone(n *Node, out any) {
-	if n.parent == nil {
-		m.completeWorkflow(out)
-		return
-	}
 	switch n.task.Kind {
 	case dsl.For:
 		n.For.Index++
@@ -345,19 +337,15 @@ func (env *Env) publishable(p *event.Problem, ref string) *event.Problem {
 // close removes a task that ends from the active ones.
 func (m *machine) close(n *Node) {
 	n.closed = true
-	m.cancelTimers(n)
+	for _, t := range n.Timers {
+		m.cancelTimer(t)
+	}
+	n.Timers = nil
 	delete(m.open, n.id)
-	if i := slices.Index(n.parent.Children, n); i >= 0 {
-		n.parent.Children = without(n.parent.Children, i)
+	siblings := n.parent.Children
+	if i := slices.Index(siblings, n); i >= 0 && len(siblings) == 1 {
+		siblings[0], n.parent.Children = nil, siblings[:0]
+	} else if i >= 0 {
+		n.parent.Children = slices.Concat(siblings[:i], siblings[i+1:]) // a copy: a caller may range over the old list
 	}
-}
-
-// without returns a list without one of its nodes. It does not modify a list of several
-// nodes, because a caller may be ranging over it.
-func without(siblings []*Node, i int) []*Node {
-	if len(siblings) == 1 {
-		siblings[0] = nil
-		return siblings[:0]
-	}
-	return append(siblings[:i:i], siblings[i+1:]...)
 }

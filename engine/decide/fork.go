@@ -38,16 +38,12 @@ func (m *machine) beginFork(n *Node) {
 	}
 }
 
-// branchDone records the output of a completed branch.
-func (m *machine) branchDone(n, branch *Node, out any, directive string) {
-	m.branchOver(n, n.branchOf(branch), out, branch.OwnContext.Context.V, directive)
-}
-
 // branchOf returns the index of a branch.
 func (n *Node) branchOf(branch *Node) int {
 	return n.task.Fork.Branches.Find(branch.task.Name)
 }
 
+// branchOver records the output of a branch, and ends the fork with the last one.
 func (m *machine) branchOver(n *Node, i int, out, context any, directive string) {
 	f := n.Fork
 	f.Outputs[i], f.Contexts[i], f.Done[i] = Data{out}, Data{context}, true

@@ -17,15 +17,10 @@ const Prefix = "/flunq/"
 // history.
 func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
 	return event.Event{
-		ID:     m.serial(),
+		ID:     m.Execution + "/" + strconv.FormatInt(m.Version+1, 10),
 		Source: Source, Type: typ, Time: m.Now,
 		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: data,
 	}
-}
-
-// serial returns the id of the next history entry.
-func (m *machine) serial() string {
-	return m.Execution + "/" + strconv.FormatInt(m.Version+1, 10)
 }
 
 // record appends an event to the history.

@@ -20,24 +20,17 @@ type table struct {
 
 // prepared fills the table on first use: most tasks are never requested.
 func (tab *table) prepared() *table {
-	tab.once.Do(tab.prepare)
-	return tab
-}
-
-func (tab *table) prepare() {
-	tab.config = canonical.Encode(tab.task.Raw)
-	for _, p := range programs(tab.task) {
-		for _, name := range p.Vars() {
-			switch name {
-			case "input", "secrets", "runtime", "authorization":
-			default:
-				if !slices.Contains(tab.vars, name) {
-					tab.vars = append(tab.vars, name)
-				}
-			}
+	tab.once.Do(func() {
+		tab.config = canonical.Encode(tab.task.Raw)
+		for _, p := range programs(tab.task) {
+			tab.vars = append(tab.vars, p.Vars()...)
 		}
-	}
-	slices.Sort(tab.vars)
+		slices.Sort(tab.vars)
+		tab.vars = slices.DeleteFunc(slices.Compact(tab.vars), func(name string) bool {
+			return name == "input" || name == "secrets" || name == "runtime" || name == "authorization"
+		})
+	})
+	return tab
 }
 
 // programs returns the expressions that an executor evaluates for a task.
@@ -94,10 +87,10 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 	data = append(data, `,"config":`...)
 	data = append(data, tab.config...)
 	if len(tab.vars) > 0 {
-		v := &view{ev: &m.evaluator, n: n}
+		scope := m.scope(n, n.Input.V)
 		vars := make(map[string]any, len(tab.vars))
 		for _, name := range tab.vars {
-			value, err := v.value(name)
+			value, err := scope.Var(name)
 			if err != nil {
 				return nil, err
 			}

@@ -35,25 +35,25 @@ type view struct {
 
 // scope returns the scope of the expressions of a task, with dot as their input. The variables
 // that the task binds are not visible: a task around it may bind others with the same names.
-func (ev *evaluator) scope(n *Node, dot any) *expr.Scope { return ev.scopeAround(n, n.parent, dot) }
+func (ev *evaluator) scope(n *Node, dot any) *expr.Scope { return &ev.view(n, n.parent, dot).Scope }
 
 // innerScope returns the scope of those expressions of a task that see the variables that it binds.
-func (ev *evaluator) innerScope(n *Node, dot any) *expr.Scope { return ev.scopeAround(n, n, dot) }
-
-func (ev *evaluator) scopeAround(n, around *Node, dot any) *expr.Scope {
-	v := &view{Scope: expr.Scope{Dot: dot, Now: ev.Now}, ev: ev, n: n, around: around}
-	v.Var = v.value
-	return &v.Scope
-}
+func (ev *evaluator) innerScope(n *Node, dot any) *expr.Scope { return &ev.view(n, n, dot).Scope }
 
 // outputScope returns the scope of output.as, if out is nil, or of export.as.
 func (ev *evaluator) outputScope(n, around *Node, raw any, out *any) *expr.Scope {
-	v := &view{Scope: expr.Scope{Dot: raw, Now: ev.Now}, ev: ev, n: n, around: around, raw: raw, out: out, hasOutput: true}
-	v.Var = v.value
+	v := ev.view(n, around, raw)
+	v.raw, v.out, v.hasOutput = raw, out, true
 	if out != nil {
 		v.Dot = *out
 	}
 	return &v.Scope
+}
+
+func (ev *evaluator) view(n, around *Node, dot any) *view {
+	v := &view{Scope: expr.Scope{Dot: dot, Now: ev.Now}, ev: ev, n: n, around: around}
+	v.Var = v.value
+	return v
 }
 
 // value returns the value of a variable. The parser has checked that the variable may be
@@ -128,7 +128,14 @@ func (ev *evaluator) workflow() map[string]any {
 // authorization returns the value of $authorization: the result of the task's own
 // authentication policy.
 func authorization(t *dsl.Task, s *expr.Scope) (any, error) {
-	auth := authenticationOf(t)
+	var auth *dsl.Authentication
+	switch {
+	case t.Call == nil:
+	case t.Call.HTTP != nil:
+		auth = t.Call.HTTP.Endpoint.Authentication
+	case t.Call.OpenAPI != nil:
+		auth = t.Call.OpenAPI.Authentication
+	}
 	if auth == nil {
 		return nil, nil
 	}
@@ -137,20 +144,6 @@ func authorization(t *dsl.Task, s *expr.Scope) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"scheme": scheme, "parameter": parameter}, nil
-}
-
-// authenticationOf returns the authentication policy of a call, nil for any other task.
-func authenticationOf(t *dsl.Task) *dsl.Authentication {
-	switch {
-	case t.Call == nil:
-		return nil
-	case t.Call.HTTP != nil:
-		return t.Call.HTTP.Endpoint.Authentication
-	case t.Call.OpenAPI != nil:
-		return t.Call.OpenAPI.Authentication
-	default:
-		return nil
-	}
 }
 
 // dateTime returns a time in the form that expressions see.

@@ -60,14 +60,6 @@ func (m *machine) announce(typ event.Type, t event.Timer) {
 	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.Encode(&t)))
 }
 
-// cancelTimers cancels all timers of a task.
-func (m *machine) cancelTimers(n *Node) {
-	for _, t := range n.Timers {
-		m.cancelTimer(t)
-	}
-	n.Timers = nil
-}
-
 // cancelTimer cancels a timer, unless an operator has already done so.
 func (m *machine) cancelTimer(t event.Timer) {
 	if len(m.CancelledTimers) > 0 {

@@ -70,7 +70,8 @@ func (m *machine) attemptTimedOut(n *Node, key string) {
 	m.caught(n, m.env.publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
 }
 
-// caught handles a failure of the body: it retries, runs the handler, or fails the try.
+// caught handles a failure of the body: it retries, runs catch.do with the error bound to its variable,
+// or fails the try.
 func (m *machine) caught(n *Node, p *event.Problem) {
 	m.cancelKind(n, event.TimeoutTimer, attemptKey)
 	c := n.task.Try.Catch
@@ -97,12 +98,6 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 			return
 		}
 	}
-	m.handle(n, failure)
-}
-
-// handle runs catch.do with the error bound to its variable.
-func (m *machine) handle(n *Node, failure map[string]any) {
-	c := n.task.Try.Catch
 	m.cancelKind(n, event.TimeoutTimer, overallKey)
 	n.Try.Catching = true
 	n.Vars = bindings{{c.As, failure}}

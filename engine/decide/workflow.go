@@ -151,7 +151,7 @@ func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
 	c := event.Completed{
 		TaskID: m.ParentTask, TaskName: history.TaskName(event.ParseRun(m.ParentTask).Ref), TaskType: string(dsl.Run),
 		Success: typ == event.WorkflowCompleted, Output: ended.Output, Error: ended.Error,
-		DurationMS: m.elapsed(m.StartedAt),
+		DurationMS: m.Now.Sub(m.StartedAt).Milliseconds(),
 	}
 	if typ == event.WorkflowCancelled {
 		c.Error = event.NewProblem(event.Runtime, "execution "+m.Execution+" was cancelled")
@@ -290,12 +290,6 @@ func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 	}
 	started.Input = canonical.Encode(input)
 	return started, nil
-}
-
-// cancelChild cancels the child execution that a task waits for.
-func (m *machine) cancelChild(n *Node) {
-	m.d.Publish = append(m.d.Publish, m.CancelChild(n.Child, "task "+n.id+" of "+m.Execution+" ended"))
-	n.Child = ""
 }
 
 // CancelChild returns the event that cancels a child execution.
