@@ -13,8 +13,8 @@ import (
 // connections parses endpoints, locations of documents, and authentication.
 type connections struct {
 	*expressions
-	authentications section                    // of use
-	policies        map[string]*Authentication // the authentications of use parsed so far
+	policies map[string]*Authentication // the authentications of use
+	names    []string                   // of the policies, in document order
 }
 
 // externalResource parses the location of a document.
@@ -141,7 +141,7 @@ func (p *connections) authentication(n *yaml.Node, s scope) *Authentication {
 	}
 	use := n.Get("use")
 	if use == nil {
-		return p.policyOf(n, s)
+		return p.policy(n, s)
 	}
 	if !p.object(n, "authentication", keys("use")) {
 		return nil
@@ -150,24 +150,15 @@ func (p *connections) authentication(n *yaml.Node, s scope) *Authentication {
 	if !ok {
 		return nil
 	}
-	if _, known := p.authentications.nodes[name]; !known {
-		p.Mistake(use.Pos, reference(name, "use.authentications", p.authentications.names), "unknown authentication %s", yaml.Quote(name))
-		return nil
+	a, known := p.policies[name]
+	if !known {
+		p.Mistake(use.Pos, reference(name, "use.authentications", p.names), "unknown authentication %s", yaml.Quote(name))
 	}
-	return p.policy(name)
-}
-
-// policy parses a policy of use.authentications, once.
-func (p *connections) policy(name string) *Authentication {
-	if a, ok := p.policies[name]; ok {
-		return a
-	}
-	a := p.policyOf(p.authentications.nodes[name], scope{}.during())
-	p.policies[name] = a
 	return a
 }
 
-func (p *connections) policyOf(n *yaml.Node, s scope) *Authentication {
+// policy parses a policy that is written where it is used, or in use.authentications.
+func (p *connections) policy(n *yaml.Node, s scope) *Authentication {
 	a := &Authentication{}
 	if n.Get("certificate") != nil {
 		p.Mistake(n.Pos, "use one of basic, bearer, digest, oauth2, oidc", "authentication: certificate is no longer part of the language")

@@ -17,17 +17,19 @@ func (p *document) use(n *yaml.Node) {
 			p.secret(item.Pos, item.Text())
 		}
 	}
-	p.tasks.catalogs = p.section(n.Get("catalogs"), "use.catalogs")
-	for _, name := range p.tasks.catalogs.names {
-		p.catalog(p.tasks.catalogs.nodes[name])
+	for _, f := range p.mapOf(n.Get("authentications"), "use.authentications") {
+		p.connections.names = append(p.connections.names, f.Key)
+		p.connections.policies[f.Key] = p.connections.policy(f.Value, scope{}.during())
 	}
-	p.connections.authentications = p.section(n.Get("authentications"), "use.authentications")
-	for _, name := range p.connections.authentications.names {
-		p.connections.policy(name)
+	for _, f := range p.mapOf(n.Get("catalogs"), "use.catalogs") {
+		p.tasks.catalogs = append(p.tasks.catalogs, f.Key)
+		if p.object(f.Value, "a catalog", keys("endpoint").need("endpoint")) {
+			p.connections.endpoint(f.Value.Get("endpoint"), "endpoint", scope{}.during())
+		}
 	}
-	p.faults.errors = p.section(n.Get("errors"), "use.errors")
-	for _, name := range p.faults.errors.names {
-		p.faults.sharedError(name)
+	for _, f := range p.mapOf(n.Get("errors"), "use.errors") {
+		p.faults.names = append(p.faults.names, f.Key)
+		p.faults.templates[f.Key] = p.faults.errorTemplate(f.Value, scope{}.during())
 	}
 	p.faults.timeouts = p.section(n.Get("timeouts"), "use.timeouts")
 	for _, name := range p.faults.timeouts.names {
@@ -41,12 +43,6 @@ func (p *document) use(n *yaml.Node) {
 	p.extensions(n.Get("extensions"))
 	if p.def.Extensions {
 		p.cannotStart(n.KeyPos("extensions"), "use.extensions", instead("use.extensions"))
-	}
-}
-
-func (p *document) catalog(n *yaml.Node) {
-	if p.object(n, "a catalog", keys("endpoint").need("endpoint")) {
-		p.connections.endpoint(n.Get("endpoint"), "endpoint", scope{}.during())
 	}
 }
 
@@ -71,22 +67,15 @@ func (p *document) extensions(n *yaml.Node) {
 			continue
 		}
 		f := item.Fields[0]
+		if !p.object(f.Value, "an extension", keys("extend", "when", "before", "after").need("extend")) {
+			continue
+		}
+		p.word(f.Value.Get("extend"), "extend", "",
+			"call", "composite", "emit", "for", "listen", "raise", "run", "set", "switch", "try", "wait", "all")
+		p.condition(f.Value.Get("when"), "when", scope{}.exported())
 		ref := pointer(pointer("/use/extensions", strconv.Itoa(i)), f.Key)
-		p.extension(f.Value, ref)
-	}
-}
-
-func (p *document) extension(n *yaml.Node, ref string) {
-	if !p.object(n, "an extension", keys("extend", "when", "before", "after").need("extend")) {
-		return
-	}
-	p.word(n.Get("extend"), "extend", "",
-		"call", "composite", "emit", "for", "listen", "raise", "run", "set", "switch", "try", "wait", "all")
-	p.condition(n.Get("when"), "when", scope{}.exported())
-	if m := n.Get("before"); m != nil {
-		p.tasks.taskList(m, "before", place{ref: ref + "/before", local: scope{"input", "output"}})
-	}
-	if m := n.Get("after"); m != nil {
-		p.tasks.taskList(m, "after", place{ref: ref + "/after", local: scope{"input", "output"}})
+		for _, list := range []string{"before", "after"} {
+			p.tasks.taskList(f.Value.Get(list), list, place{ref: ref + "/" + list, local: scope{"input", "output"}})
+		}
 	}
 }

@@ -102,38 +102,43 @@ func (d Duration) String() string {
 }
 
 // amounts is a duration before rounding.
-type amounts struct{ months, days, nanos big.Rat }
+type amounts struct{ months, days, nanos amount }
 
-func (a *amounts) add(n *big.Rat, unit rune, clock bool) {
-	var scaled big.Rat
-	times := func(factor int64) *big.Rat { return scaled.Mul(n, new(big.Rat).SetInt64(factor)) }
-	switch {
-	case clock && unit == 'H':
-		a.nanos.Add(&a.nanos, times(int64(time.Hour)))
-	case clock && unit == 'M':
-		a.nanos.Add(&a.nanos, times(int64(time.Minute)))
-	case clock:
-		a.nanos.Add(&a.nanos, times(int64(time.Second)))
-	case unit == 'Y':
-		a.months.Add(&a.months, times(12))
-	case unit == 'M':
-		a.months.Add(&a.months, n)
-	case unit == 'W':
-		a.days.Add(&a.days, times(7))
-	default:
-		a.days.Add(&a.days, n)
+// amount is a sum of an integer and a fraction.
+type amount struct {
+	whole int64
+	exact big.Rat // amounts that are large or not whole, since computing with them takes long
+}
+
+// add adds a decimal number times a factor.
+func (a *amount) add(digits string, factor int64) {
+	const few = 6 // digits, so that whole cannot overflow
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && len(digits) <= few {
+		a.whole += n * factor
+		return
 	}
+	n, _ := new(big.Rat).SetString(digits)
+	a.exact.Add(&a.exact, n.Mul(n, new(big.Rat).SetInt64(factor)))
+}
+
+// sum returns the integer part of a non-negative amount plus more, and the remainder.
+func (a *amount) sum(more *big.Rat) (*big.Int, *big.Rat) {
+	r := new(big.Rat).SetInt64(a.whole)
+	r.Add(r, &a.exact).Add(r, more)
+	quotient, remainder := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	return quotient, new(big.Rat).SetFrac(remainder, r.Denom())
 }
 
 // duration rounds up to nanoseconds so that no timer fires early. A fraction of a month counts as
 // that fraction of 30 days.
 func (a *amounts) duration() Duration {
-	months, part := split(&a.months)
-	a.days.Add(&a.days, part.Mul(part, big.NewRat(30, 1)))
-	days, part := split(&a.days)
+	if a.months.exact.Sign() == 0 && a.days.exact.Sign() == 0 && a.nanos.exact.Sign() == 0 {
+		return Duration{Months: a.months.whole, Days: a.days.whole, Clock: time.Duration(a.nanos.whole)}
+	}
 	const day = int64(24 * time.Hour)
-	a.nanos.Add(&a.nanos, part.Mul(part, big.NewRat(day, 1)))
-	nanos, rest := split(&a.nanos)
+	months, part := a.months.sum(new(big.Rat))
+	days, part := a.days.sum(part.Mul(part, big.NewRat(30, 1)))
+	nanos, rest := a.nanos.sum(part.Mul(part, big.NewRat(day, 1)))
 	if rest.Sign() > 0 {
 		nanos.Add(nanos, big.NewInt(1))
 	}
@@ -144,12 +149,6 @@ func (a *amounts) duration() Duration {
 		nanos = left
 	}
 	return Duration{Months: clamp(months), Days: clamp(days), Clock: time.Duration(clamp(nanos))}
-}
-
-// split returns the integer part of a non-negative number, and the remainder.
-func split(r *big.Rat) (*big.Int, *big.Rat) {
-	quotient, remainder := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
-	return quotient, new(big.Rat).SetFrac(remainder, r.Denom())
 }
 
 func clamp(i *big.Int) int64 {
@@ -234,24 +233,29 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 		if !ok {
 			continue
 		}
-		n, ok := rational(value)
+		n, ok := value.(*big.Int)
+		if !ok {
+			var small int
+			small, ok = wholeNumber(value)
+			n = big.NewInt(int64(small))
+		}
 		switch {
 		case !ok:
 			return Duration{}, &durationError{key + " is not a whole number", wholeParts(key, value)}
 		case n.Sign() < 0:
 			return Duration{}, &durationError{key + " is negative", "a duration cannot lead into the past"}
 		}
-		switch key {
+		switch digits := n.String(); key {
 		case "days":
-			total.add(n, 'D', false)
+			total.days.add(digits, 1)
 		case "hours":
-			total.add(n, 'H', true)
+			total.nanos.add(digits, int64(time.Hour))
 		case "minutes":
-			total.add(n, 'M', true)
+			total.nanos.add(digits, int64(time.Minute))
 		case "seconds":
-			total.add(n, 'S', true)
+			total.nanos.add(digits, int64(time.Second))
 		default:
-			total.add(n.Mul(n, big.NewRat(1, 1000)), 'S', true)
+			total.nanos.add(digits, int64(time.Millisecond))
 		}
 	}
 	return total.duration(), nil
@@ -274,20 +278,9 @@ func wholeParts(key string, value any) string {
 	return fmt.Sprintf("write it as {%s: %.0f}", less.unit, f*less.by)
 }
 
-// rational converts an integer of any size.
-func rational(v any) (*big.Rat, bool) {
-	if i, ok := v.(*big.Int); ok {
-		return new(big.Rat).SetInt(i), true
-	}
-	n, ok := wholeNumber(v)
-	return new(big.Rat).SetInt64(int64(n)), ok
-}
-
 var (
-	isoPattern = regexp.MustCompile(`^P(\d+(?:\.\d+)?Y)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?W)?(\d+(?:\.\d+)?D)?` +
-		`(T(\d+(?:\.\d+)?H)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?S)?)?$`)
 	wholeText  = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
-	isoAmount  = regexp.MustCompile(`\d+(?:\.\d+)?`)
+	isoAmount  = regexp.MustCompile(`^\d+(?:\.\d+)?`)
 	saidInFull = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
 )
 
@@ -296,11 +289,8 @@ func durationOfText(s string) (Duration, *durationError) {
 	if len(s) > longest {
 		return Duration{}, &durationError{yaml.Quote(s) + " is not a duration", ""}
 	}
-	if d, ok := plainISO(s); ok {
+	if d, ok := durationOfISO(s); ok {
 		return d, nil
-	}
-	if isISO(s) {
-		return durationOfISO(s), nil
 	}
 	if strings.ContainsAny(s, "smhun") {
 		if d, err := time.ParseDuration(s); err == nil && d >= 0 {
@@ -320,57 +310,40 @@ func durationOfText(s string) (Duration, *durationError) {
 	return Duration{}, &durationError{yaml.Quote(s) + " is not an ISO 8601 duration", suggestion}
 }
 
-// plainISO parses the most common durations: integers of few digits.
-func plainISO(s string) (d Duration, ok bool) {
+// durationOfISO parses a duration in ISO 8601 format.
+func durationOfISO(s string) (d Duration, ok bool) {
 	s, ok = strings.CutPrefix(s, "P")
 	date, clock, timed := strings.Cut(s, "T")
-	days, okDate := amountsOf(date, "YMWD")
-	times, okClock := amountsOf(clock, "HMS")
-	if !ok || !okDate || !okClock || s == "" || timed && clock == "" {
+	if !ok || s == "" || timed && clock == "" {
 		return d, false
 	}
-	d.Months, d.Days = 12*days[0]+days[1], 7*days[2]+days[3]
-	d.Clock = time.Duration(times[0])*time.Hour + time.Duration(times[1])*time.Minute + time.Duration(times[2])*time.Second
-	return d, true
-}
-
-// amountsOf parses integers whose units appear in the given order.
-func amountsOf(s, units string) (amounts [4]int64, ok bool) {
-	const limit = 6 // digits
-	unit := 0
-	for s != "" {
-		n, i := int64(0), 0
-		for ; i < len(s) && i <= limit && s[i] >= '0' && s[i] <= '9'; i++ {
-			n = 10*n + int64(s[i]-'0')
-		}
-		if i == 0 || i > limit || i == len(s) {
-			return amounts, false
-		}
-		at := strings.IndexByte(units[unit:], s[i])
-		if at < 0 {
-			return amounts, false
-		}
-		amounts[unit+at], unit, s = n, unit+at+1, s[i+1:]
+	type unit struct {
+		letter byte
+		sum    *amount
+		factor int64
 	}
-	return amounts, true
-}
-
-func isISO(s string) bool {
-	return isoPattern.MatchString(s) && s != "P" && !strings.HasSuffix(s, "T")
-}
-
-func durationOfISO(s string) Duration {
-	date, clock, _ := strings.Cut(s[1:], "T")
 	var total amounts
-	for i, part := range []string{date, clock} {
-		for part != "" {
-			digits := isoAmount.FindString(part)
-			n, _ := new(big.Rat).SetString(digits)
-			total.add(n, rune(part[len(digits)]), i == 1)
-			part = part[len(digits)+1:]
+	for _, part := range []struct {
+		text  string
+		units []unit
+	}{
+		{date, []unit{{'Y', &total.months, 12}, {'M', &total.months, 1}, {'W', &total.days, 7}, {'D', &total.days, 1}}},
+		{clock, []unit{{'H', &total.nanos, int64(time.Hour)}, {'M', &total.nanos, int64(time.Minute)}, {'S', &total.nanos, int64(time.Second)}}},
+	} {
+		for text, units := part.text, part.units; text != ""; {
+			digits := isoAmount.FindString(text)
+			if digits == "" || digits == text {
+				return d, false
+			}
+			i := slices.IndexFunc(units, func(u unit) bool { return u.letter == text[len(digits)] })
+			if i < 0 {
+				return d, false
+			}
+			units[i].sum.add(digits, units[i].factor)
+			text, units = text[len(digits)+1:], units[i+1:]
 		}
 	}
-	return total.duration()
+	return total.duration(), true
 }
 
 // suggestDuration guesses which duration an invalid string means; "" if it cannot.
@@ -379,12 +352,12 @@ func suggestDuration(s string) string {
 		return inISO(m[1], strings.ToLower(m[2]))
 	}
 	up := strings.ToUpper(strings.ReplaceAll(s, " ", ""))
-	if isISO(up) {
+	if _, ok := durationOfISO(up); ok {
 		return up
 	}
 	body := strings.TrimPrefix(up, "P")
 	for _, guess := range []string{"PT" + body, "P" + strings.TrimPrefix(body, "T"), "P" + body} {
-		if isISO(guess) {
+		if _, ok := durationOfISO(guess); ok {
 			return guess
 		}
 	}

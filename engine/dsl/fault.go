@@ -14,9 +14,10 @@ import (
 // timeouts.
 type faults struct {
 	*expressions
-	errors, retries, timeouts section // of use
+	retries, timeouts section                   // of use
+	templates         map[string]*ErrorTemplate // the errors of use
+	names             []string                  // of the templates, in document order
 
-	templates     map[string]*ErrorTemplate  // the errors of use parsed so far
 	retryPolicies map[[2]string]*RetryPolicy // the retries of use parsed so far, by name and the name of the error's variable
 
 	bases map[string]yaml.Pos // base URIs of standard error types → first use
@@ -35,20 +36,12 @@ func (p *faults) raise(n *yaml.Node, s scope) *ErrorTemplate {
 	case e.Shape != yaml.Text:
 		return p.errorTemplate(e, s)
 	}
-	if _, ok := p.errors.nodes[e.Text()]; !ok {
-		p.Mistake(e.Pos, reference(e.Text(), "use.errors", p.errors.names), "unknown error %s", yaml.Quote(e.Text()))
+	template, known := p.templates[e.Text()]
+	if !known {
+		p.Mistake(e.Pos, reference(e.Text(), "use.errors", p.names), "unknown error %s", yaml.Quote(e.Text()))
 		return &ErrorTemplate{}
 	}
-	return p.sharedError(e.Text())
-}
-
-func (p *faults) sharedError(name string) *ErrorTemplate {
-	if e, ok := p.templates[name]; ok {
-		return e
-	}
-	e := p.errorTemplate(p.errors.nodes[name], scope{}.during())
-	p.templates[name] = e
-	return e
+	return template
 }
 
 func (p *faults) errorTemplate(n *yaml.Node, s scope) *ErrorTemplate {

@@ -25,11 +25,6 @@ func (m members) need(required ...string) members {
 	return m
 }
 
-func (m members) orMeant(hints ...string) members {
-	m.hints = hints
-	return m
-}
-
 // under returns m with keys that belong under another key of the map.
 func (m members) under(parent string, children ...string) members {
 	m.below = maps.Clone(m.below)

@@ -55,6 +55,17 @@ do:
 	}
 }
 
+// A catalog may use an authentication, wherever that is written.
+func TestCatalogAuthentication(t *testing.T) {
+	t.Parallel()
+	parse(t, `
+use:
+  catalogs: {shared: {endpoint: {uri: 'https://example.com', authentication: {use: us}}}}
+  authentications: {us: {basic: {username: a, password: b}}}
+do: [{x: {set: {a: 1}}}]
+`)
+}
+
 // Data has the types that users of JSON expect.
 func TestScalars(t *testing.T) {
 	t.Parallel()

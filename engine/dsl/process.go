@@ -26,7 +26,16 @@ func (p *processes) run(t *Task, n *yaml.Node, s scope) {
 	for _, kind := range kinds {
 		if m := n.Get(kind); m != nil {
 			found++
-			p.process(t, m, kind, s)
+			switch kind {
+			case "container":
+				p.container(m, s)
+			case "script":
+				p.script(m, s)
+			case "shell":
+				p.shell(m, s)
+			default:
+				p.subWorkflow(t, m, s)
+			}
 			if kind != "workflow" {
 				t.Unsupported = "run: " + kind
 				p.cannotRun(n.KeyPos(kind), t.Unsupported, instead(kind))
@@ -38,19 +47,6 @@ func (p *processes) run(t *Task, n *yaml.Node, s scope) {
 		p.Mistake(n.Pos, "keep one of container, script, shell, workflow", "run needs exactly one thing to run, this has %d", found)
 	case found == 0:
 		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run has nothing to run")
-	}
-}
-
-func (p *processes) process(t *Task, n *yaml.Node, kind string, s scope) {
-	switch kind {
-	case "container":
-		p.container(n, s)
-	case "script":
-		p.script(n, s)
-	case "shell":
-		p.shell(n, s)
-	default:
-		p.subWorkflow(t, n, s)
 	}
 }
 

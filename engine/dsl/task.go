@@ -23,7 +23,7 @@ type tasks struct {
 
 	def       *Definition
 	functions []string // the names of use.functions
-	catalogs  section  // of use
+	catalogs  []string // the names of use.catalogs
 }
 
 // place describes where in the workflow a task is.
@@ -217,7 +217,8 @@ func (p *tasks) kind(n *yaml.Node, t *Task) string {
 	if len(kinds) == 0 {
 		return p.noKind(n, what)
 	}
-	m := keys(allowed...).orMeant(kindKeys()...)
+	m := keys(allowed...)
+	m.hints = kindKeys()
 	if slices.Contains(kinds, "call") {
 		m = m.under("with", "method", "endpoint", "uri", "url", "headers", "body", "query", "document", "operationId", "parameters", "redirect")
 	}

@@ -107,7 +107,11 @@ func (p *tasks) cases(t *Task, n *yaml.Node, at place) {
 		if !p.object(f.Value, "case "+yaml.Quote(f.Key), keys("when", "then").need("then")) {
 			continue
 		}
-		c := p.switchCase(f, at)
+		then := f.Value.Get("then")
+		c := SwitchCase{Name: f.Key, Pos: f.Pos, When: p.condition(f.Value.Get("when"), "when", at.local.during()), Then: p.then(then, at)}
+		if at.looped && c.Then == Exit {
+			p.Warn(ruleExitInLoop, then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
+		}
 		t.Switch = append(t.Switch, c)
 		switch {
 		case f.Value.Get("when") != nil:
@@ -117,16 +121,6 @@ func (p *tasks) cases(t *Task, n *yaml.Node, at place) {
 			fallback = &c
 		}
 	}
-}
-
-func (p *tasks) switchCase(f yaml.Field, at place) SwitchCase {
-	then := f.Value.Get("then")
-	c := SwitchCase{Name: f.Key, Pos: f.Pos, Then: p.then(then, at)}
-	c.When = p.condition(f.Value.Get("when"), "when", at.local.during())
-	if at.looped && c.Then == Exit {
-		p.Warn(ruleExitInLoop, then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
-	}
-	return c
 }
 
 // try parses a try task.
@@ -253,8 +247,8 @@ func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 		return
 	}
 	if m := cataloged.FindStringSubmatch(callee); m != nil {
-		if _, known := p.catalogs.nodes[m[1]]; !known && m[1] != "default" {
-			p.Mistake(at, reference(m[1], "use.catalogs", p.catalogs.names), "unknown catalog %s", yaml.Quote(m[1]))
+		if !slices.Contains(p.catalogs, m[1]) && m[1] != "default" {
+			p.Mistake(at, reference(m[1], "use.catalogs", p.catalogs), "unknown catalog %s", yaml.Quote(m[1]))
 		}
 		t.Unsupported = "call: " + callee + " (catalog)"
 		p.cannotRun(at, "call: "+yaml.Short(callee), instead("catalog"))
