@@ -90,22 +90,29 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, _ []string) e
 	if l.watch {
 		return (&watchedListing{executionListing: l, remote: r, query: query}).run(ctx)
 	}
-	damaged := unread{}
-	found, next, err := l.read(ctx, r, tenants, query, damaged)
-	if err != nil {
-		return cli.BadID(err)
+	damaged, total, printed, next := unread{}, query.Limit, 0, ""
+	for more := true; more; {
+		if query.Limit = total - printed; len(tenants) == 1 && (l.format.String() == "ids" || l.format.String() == "jsonl") {
+			query.Limit = min(query.Limit, 1000) // print lines as they arrive: there may be millions
+		}
+		var found []store.Execution
+		if found, next, err = l.read(ctx, r, tenants, query, damaged); err != nil {
+			return cli.BadID(err)
+		}
+		if len(found) == 0 && printed == 0 && errors.Join(missing, damaged.err()) != nil {
+			return errors.Join(missing, damaged.err())
+		}
+		if err := l.print(ctx, r, found, now); err != nil {
+			return err
+		}
+		printed, query.After = printed+len(found), next
+		more = next != "" && printed < total
 	}
 	missing = errors.Join(missing, damaged.err())
-	if len(found) == 0 && missing != nil {
-		return missing
-	}
-	if err := l.print(ctx, r, found, now); err != nil {
+	if err := l.selection.condition.hint(ctx, l.sh, r, printed); err != nil {
 		return err
 	}
-	if err := l.selection.condition.hint(ctx, l.sh, r, len(found)); err != nil {
-		return err
-	}
-	if unknown != "" && len(found) == 0 {
+	if unknown != "" && printed == 0 {
 		l.sh.Hint("%s", unknown)
 	}
 	if next != "" {
@@ -256,6 +263,9 @@ func documentVersions(ctx context.Context, r *cli.Remote, found []store.Executio
 }
 
 func (l *executionListing) print(ctx context.Context, r *cli.Remote, found []store.Execution, now time.Time) error {
+	if l.format.String() == "ids" {
+		return cli.List[store.Execution]{ID: func(x store.Execution) string { return x.ID }}.Print(l.sh, l.format, found)
+	}
 	shown, err := rows(ctx, r, found, now)
 	if err != nil {
 		return err
