@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -242,6 +244,9 @@ func (sim *simulation) advance(ctx context.Context) (bool, error) {
 	end, ends := sim.cfg.Start.Add(sim.cfg.MaxTime), sim.cfg.MaxTime > 0
 	if ends = ends && (next.IsZero() || next.After(end)); ends {
 		next = later(end, sim.clock.now)
+	}
+	if lastMoment := time.Unix(0, math.MaxInt64); next.After(lastMoment) { // miniredis counts in nanoseconds
+		return false, fmt.Errorf("the virtual clock ends in the year %d, but the workflow waits until the year %d", lastMoment.Year(), next.Year())
 	}
 	now := sim.clock.wait(ctx, next, sim.calls)
 	sim.timeUp = ends && !now.Before(next)
