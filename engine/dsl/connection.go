@@ -65,6 +65,11 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 				"%s: %s does not name a variable: the task faults", what, m[0])
 			return
 		}
+		if strings.ContainsAny(m[1], "+#/;?&*,") {
+			p.Warn(ruleTemplate, n.Pos, "write {name} for each value, and put query parameters into query",
+				"%s: {%s} is not expanded: the DSL has only {name} of RFC 6570", what, yaml.Short(m[1]))
+			return
+		}
 		if !templateName.MatchString(m[1]) {
 			p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
 				"%s: {%s} stands for the member of the task's input with exactly this name", what, yaml.Short(m[1]))

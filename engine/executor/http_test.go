@@ -30,10 +30,10 @@ func TestHTTPRequests(t *testing.T) {
 			header:  map[string]string{"User-Agent": "flunq/1.2.3", "Idempotency-Key": "", "Content-Type": ""},
 		},
 		{
-			name:    "dotted names are verbatim, and a value in the query may be empty",
-			request: request{Endpoint: "https://a.test/{a.b}?q={y}"},
-			input:   map[string]any{"y": "", "a.b": big.NewInt(7), "a": map[string]any{"b": 1}},
-			want:    sent{Method: "GET", URL: "https://a.test/7?q="},
+			name:    "dotted names are verbatim, and a value in the query may be empty or missing",
+			request: request{Endpoint: "https://a.test/{a.b}?q={y}&r={null}&s={none}"},
+			input:   map[string]any{"y": "", "null": nil, "a.b": big.NewInt(7), "a": map[string]any{"b": 1}},
+			want:    sent{Method: "GET", URL: "https://a.test/7?q=&r=&s="},
 		},
 		{
 			name:    "a scalar input needs no lookup",
@@ -166,7 +166,7 @@ func TestHTTPRefusesWhatCannotBeSent(t *testing.T) {
 		{"list in template", request{Endpoint: "https://a.test/{x}"}, map[string]any{"x": []any{}}, event.Expression, 400, "{x} is a list"},
 		{"member absent", request{Endpoint: "https://a.test/{x}"}, map[string]any{"y": 1}, event.Expression, 400, `{x} has no value: the task's input has no member "x"`},
 		{"no members", request{Endpoint: "https://a.test/{x}"}, 1, event.Expression, 400, `{x} has no value`},
-		{"member null", request{Endpoint: "https://a.test/a?q={x}"}, map[string]any{"x": nil}, event.Expression, 400, `{x} has no value: the member "x" of the task's input is null`},
+		{"member null", request{Endpoint: "https://a.test/{x}/a?q=1"}, map[string]any{"x": nil}, event.Expression, 400, `{x} has no value: the member "x" of the task's input is null`},
 		{"member empty", request{Endpoint: "https://a.test/{x}"}, map[string]any{"x": ""}, event.Expression, 400, "{x} is empty"},
 		{"path traversal", request{Endpoint: "https://a.test/a/{x}/b"}, map[string]any{"x": ".."}, event.Expression, 400, "another path"},
 		{"host from data", request{Endpoint: "https://{x}/"}, map[string]any{"x": "b.test/?"}, event.Configuration, 400, "not a URI"},

@@ -68,7 +68,7 @@ func Show(u *url.URL) string {
 }
 
 // expand fills in a URI template: {name} stands for the member of data with exactly that name,
-// percent-encoded. A missing or null member is an error, and so is an empty one except in the
+// percent-encoded. A missing or null member is empty text, but that is an error except in the
 // query: DELETE /orders/{id} without an id would mean all orders.
 func expand(where, template string, data any) (string, error) {
 	members, _ := data.(map[string]any)
@@ -87,6 +87,8 @@ func expand(where, template string, data any) (string, error) {
 		value, present := members[name]
 		filled, ok := canonical.Scalar(value)
 		switch inQuery := strings.Contains(out.String(), "?"); {
+		case value == nil && inQuery:
+			filled = ""
 		case value == nil && !present:
 			return "", call.Expression("%s: {%s} has no value: the task's input has no member %q", where, name, name)
 		case value == nil:
