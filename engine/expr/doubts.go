@@ -92,7 +92,9 @@ func always(q *gojq.Query) (truth, known bool) {
 	case q == nil || len(q.FuncDefs) > 0 || len(q.Patterns) > 0:
 		return false, false
 	case q.Term != nil:
-		return fixed(q.Term)
+		v, isConstant := constant(q.Term)
+		isConstant = isConstant || q.Term.Type == gojq.TermTypeNumber
+		return v != nil && v != false, isConstant && len(q.Term.SuffixList) == 0
 	}
 	switch q.Op {
 	case gojq.OpAnd, gojq.OpOr:
@@ -109,23 +111,6 @@ func always(q *gojq.Query) (truth, known bool) {
 		return true, same(q.Left, q.Right)
 	case gojq.OpNe, gojq.OpLt, gojq.OpGt:
 		return false, same(q.Left, q.Right)
-	default:
-		return false, false
-	}
-}
-
-// fixed returns the truth value of a constant.
-func fixed(t *gojq.Term) (truth, known bool) {
-	if len(t.SuffixList) > 0 {
-		return false, false
-	}
-	switch t.Type {
-	case gojq.TermTypeNull, gojq.TermTypeFalse:
-		return false, true
-	case gojq.TermTypeTrue, gojq.TermTypeNumber:
-		return true, true
-	case gojq.TermTypeString:
-		return true, len(t.Str.Queries) == 0
 	default:
 		return false, false
 	}
@@ -229,7 +214,8 @@ func (p *Program) wordDoubts(known func(string) bool) {
 		case t.kind == fieldToken && last.text == "error" && last.kind == wordToken && between == "" && known("error"):
 			p.add(last, "write: $error"+t.text, "error is jq's function that fails; the error that was caught is $error")
 		case t.text == ".length" && last.kind == fieldToken && between == "" && strings.HasSuffix(last.text, "s") && !continues(words, i):
-			p.add(t, "to count, write: "+p.pathBefore(words, i)+" | length", "this reads a member called length")
+			h := &hinter{src: p.src, words: words, word: i}
+			p.add(t, "to count, write: "+h.operand(-1, -1)+" | length", "this reads a member called length")
 		}
 	}
 }
@@ -247,12 +233,6 @@ func (p *Program) formats() {
 // continues reports whether a path continues after one of its tokens.
 func continues(words []token, i int) bool {
 	return i+1 < len(words) && words[i+1].start == words[i].end() && (words[i+1].kind == fieldToken || words[i+1].text == "[")
-}
-
-// pathBefore returns the path that ends before a token.
-func (p *Program) pathBefore(words []token, i int) string {
-	h := &hinter{src: p.src, words: words, word: i}
-	return h.operand(-1, -1)
 }
 
 func (p *Program) add(at token, suggestion, format string, args ...any) {

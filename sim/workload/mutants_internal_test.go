@@ -90,7 +90,7 @@ func mutants() []mutant {
 		{"a filter accepts missing data", "decide contains if 3", never, "a listen task receives exactly its events", 0},
 		{"foreach continues to listen", "decide machine.consume if 2", never, "a listen task receives exactly its events", 0},
 		{"a linear backoff does not grow", "decide factor return 1 value 1", replaced("1"), "retries come on time", 0},
-		{"jitter starts at zero", "decide machine.retryAt call 9 arg 2", zeroed, "jitter spreads retries", 0},
+		{"jitter starts at zero", "decide machine.retryAt call 12 arg 2", zeroed, "jitter spreads retries", 0},
 		{"a catch ignores the status", "decide matchesProblem == 2", always, "", 1},
 		{"retry.when is ignored", "decide machine.retry if 2", never, "", 25},
 		{"an error in a handler is caught by its own try", "decide machine.caught assign 5 value 1", never, "", 2},

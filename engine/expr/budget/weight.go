@@ -85,9 +85,26 @@ func (w *weigher) add(v any, depth int) error {
 	case *big.Int:
 		w.sum += v.BitLen() / 64
 	case []any:
-		return w.list(v, depth+1)
+		if err := w.check(depth + 1); err != nil {
+			return err
+		}
+		for _, item := range v {
+			if err := w.add(item, depth+1); err != nil {
+				return err
+			}
+		}
+		return w.check(depth + 1)
 	case map[string]any:
-		return w.object(v, depth+1)
+		if err := w.check(depth + 1); err != nil {
+			return err
+		}
+		for key, field := range v {
+			w.sum += 2 + len(key)/Grain
+			if err := w.add(field, depth+1); err != nil {
+				return err
+			}
+		}
+		return w.check(depth + 1)
 	}
 	return nil
 }
@@ -101,31 +118,6 @@ func (w *weigher) check(depth int) error {
 	default:
 		return nil
 	}
-}
-
-func (w *weigher) list(items []any, depth int) error {
-	if err := w.check(depth); err != nil {
-		return err
-	}
-	for _, item := range items {
-		if err := w.add(item, depth); err != nil {
-			return err
-		}
-	}
-	return w.check(depth)
-}
-
-func (w *weigher) object(fields map[string]any, depth int) error {
-	if err := w.check(depth); err != nil {
-		return err
-	}
-	for key, field := range fields {
-		w.sum += 2 + len(key)/Grain
-		if err := w.add(field, depth); err != nil {
-			return err
-		}
-	}
-	return w.check(depth)
 }
 
 // breadth returns the cost of a shallow copy of v.

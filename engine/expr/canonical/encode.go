@@ -178,9 +178,11 @@ func appendEscaped(dst []byte, b byte) []byte {
 	}
 }
 
-// adopt converts a value of another Go type to one of this package.
+// adopt converts a value of another Go type to one of this package. It does not look inside.
 func adopt(v any) any {
 	switch v := v.(type) {
+	case nil, bool, string, int, float64, *big.Int, []any, map[string]any:
+		return v
 	case int8:
 		return int(v)
 	case int16:
