@@ -207,7 +207,8 @@ func TestDoctorSeesProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
-		msgs, _, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"default"}}, 10, 0)
+		got, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"default"}}, 10, 0)
+		msgs := got.Messages
 		if err != nil {
 			t.Fatal(err)
 		}

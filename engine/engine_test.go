@@ -183,7 +183,7 @@ func TestDeadProcess(t *testing.T) {
 		def := start(t, living, "x", counting, "{}")
 		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
 			dead := stream.Reader{Group: group, Consumer: "dead", Tenants: []string{tenant}}
-			if _, _, err := stream.New(living.Store).Read(t.Context(), dead, 100, 0); err != nil {
+			if _, err := stream.New(living.Store).Read(t.Context(), dead, 100, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

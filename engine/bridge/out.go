@@ -112,15 +112,12 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 	if len(empty) < len(tenants) {
 		block = 0
 	}
-	var info stream.ReadInfo
-	r := o.reader(empty...)
-	r.ReadInfo = &info
-	msgs, now, err := o.streams.Read(ctx, r, o.opts.Batch, block)
+	got, err := o.streams.Read(ctx, o.reader(empty...), o.opts.Batch, block)
 	if err != nil {
 		for _, tenant := range empty { // the entries may have been read although the reply was lost
 			o.unsure[tenant] = true
 		}
-		return now, errors.Join(failed, err)
+		return got.Now, errors.Join(failed, err)
 	}
 	first := map[string]string{}
 	note := func(tenant, id string) {
@@ -128,15 +125,15 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 			first[tenant] = id
 		}
 	}
-	for i := range msgs {
-		note(msgs[i].Tenant, msgs[i].ID)
-		o.buffers[msgs[i].Tenant] = append(o.buffers[msgs[i].Tenant], msgs[i])
+	for _, m := range got.Messages {
+		note(m.Tenant, m.ID)
+		o.buffers[m.Tenant] = append(o.buffers[m.Tenant], m)
 	}
-	for _, unwanted := range info.Unwanted {
+	for _, unwanted := range got.Unwanted {
 		note(unwanted.Tenant, unwanted.ID)
 		o.handled = append(o.handled, unwanted)
 	}
-	return now, errors.Join(failed, o.checkOrder(ctx, first))
+	return got.Now, errors.Join(failed, o.checkOrder(ctx, first))
 }
 
 // checkOrder drops what was read for tenants that have earlier pending entries so that those are
@@ -269,12 +266,12 @@ func (o *Out) load(ctx context.Context, tenant string) error {
 	if n == 0 {
 		return nil
 	}
-	loaded, left, gone, _, err := o.streams.Load(ctx, o.reader(tenant), buffer[:n])
+	loaded, left, err := o.streams.Load(ctx, o.reader(tenant), buffer[:n])
 	if err != nil {
 		return err
 	}
-	o.handled = append(o.handled, gone...)
-	o.setBuffer(tenant, append(append(loaded, left...), buffer[n:]...))
+	o.handled = append(o.handled, loaded.Unwanted...)
+	o.setBuffer(tenant, append(append(loaded.Messages, left...), buffer[n:]...))
 	return nil
 }
 

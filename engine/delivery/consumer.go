@@ -98,6 +98,9 @@ type Fetched struct {
 	Tenants  int             // number of tenants with events
 	Now      time.Time       // Redis' time
 	Wake     time.Time       // when to fetch again; if nothing was read, when abandoned entries may become claimable
+
+	found    []stream.Found
+	unwanted []stream.Handled // to acknowledge
 }
 
 // Fetch reads up to count new events of each tenant that is not in skip, blocking for up to block. If
@@ -106,7 +109,7 @@ type Fetched struct {
 // to do for them: it gets what is new at little cost, and nothing is claimed.
 //
 // Between two reads of all tenants, Fetch reads only those that had events lately.
-func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
+func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (f Fetched, err error) {
 	r := c.reader()
 	c.mu.Lock()
 	omitted := c.omitted.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
@@ -117,7 +120,7 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	defer func() { // the next Fetch acknowledges the rest
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.handled = slices.Concat(r.Handled, c.handled, r.ReadInfo.Unwanted)
+		c.handled = slices.Concat(r.Handled, c.handled, f.unwanted)
 	}()
 	if len(omitted) > 0 {
 		return c.load(ctx, r, omitted)
@@ -131,7 +134,7 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	some, others := Without(recent, skip), Without(r.Tenants, skip)
 	if len(some) == 0 {
 		if len(skip) > 0 && len(others) == 0 || busy && len(recent) > 0 {
-			return Fetched{}, nil // nothing to read, or not yet
+			return f, nil // nothing to read, or not yet
 		}
 		r.Tenants = others
 	} else {
@@ -140,14 +143,14 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	if c.opts.Alarm != nil && block > 0 && (len(skip) > 0 || len(some) > 0) {
 		defer c.opts.Alarm(block)()
 	}
-	f, err := c.read(ctx, &r, count, block)
+	f, err = c.read(ctx, &r, count, block)
 	switch {
 	case len(some) > 0:
 		c.recent.at(f.Now)
 	default:
-		c.recent.saw(r.ReadInfo.Found, skip, f.Now)
+		c.recent.saw(f.found, skip, f.Now)
 		if !busy && !store.Down(c.Store, err) {
-			err = errors.Join(err, c.claim(ctx, &r, count, &f))
+			err = errors.Join(err, c.claim(ctx, r, count, &f))
 		}
 	}
 	return f, c.reportUnread(err)
@@ -157,7 +160,7 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 func (c *Consumer) reader() stream.Reader {
 	return stream.Reader{
 		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
-		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0, ReadInfo: &stream.ReadInfo{},
+		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0,
 	}
 }
 
@@ -184,25 +187,25 @@ func (c *Consumer) read(ctx context.Context, r *stream.Reader, count int, block 
 // readEvents adds up to count events of each of the tenants to f. It acknowledges handled ones in the
 // same round trip.
 func (c *Consumer) readEvents(ctx context.Context, r *stream.Reader, tenants []string, count int, block time.Duration, f *Fetched) error {
-	some, before := *r, len(r.ReadInfo.Found)
+	some := *r
 	some.Tenants = tenants
-	msgs, now, err := c.streams.Read(ctx, some, count, block)
+	got, err := c.streams.Read(ctx, some, count, block)
 	if err == nil {
 		r.Handled = nil
 	} else {
-		r.ReadInfo.Found = r.ReadInfo.Found[:before]
+		got.Found = nil
 	}
-	found := r.ReadInfo.Found[before:]
-	c.size.saw(found, count)
-	msgs = c.toHandle(r, msgs)
+	c.size.saw(got.Found, count)
+	f.unwanted = append(f.unwanted, got.Unwanted...)
+	msgs := c.toHandle(f, got.Messages)
 	if f.Events > 0 {
 		msgs = append(f.Messages, msgs...)
 	}
 	if err == nil || f.Events == 0 {
-		f.Messages, f.Now, f.Wake = msgs, now, now
+		f.Messages, f.Now, f.Wake = msgs, got.Now, got.Now
 	}
-	f.Tenants += len(found)
-	for _, one := range found {
+	f.found, f.Tenants = append(f.found, got.Found...), f.Tenants+len(got.Found)
+	for _, one := range got.Found {
 		f.Events += one.Events
 	}
 	return err
@@ -210,7 +213,7 @@ func (c *Consumer) readEvents(ctx context.Context, r *stream.Reader, tenants []s
 
 // toHandle returns the messages that the service handles. It keeps those that are to be loaded, and
 // acknowledges the others with the next Fetch.
-func (c *Consumer) toHandle(r *stream.Reader, msgs []store.Message) []store.Message {
+func (c *Consumer) toHandle(f *Fetched, msgs []store.Message) []store.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(msgs, func(m store.Message) bool {
@@ -218,7 +221,7 @@ func (c *Consumer) toHandle(r *stream.Reader, msgs []store.Message) []store.Mess
 		case m.Omitted:
 			c.omitted.PushBack(m.Tenant, m)
 		case c.opts.Wants != nil && !c.opts.Wants(m.Event.Type):
-			r.ReadInfo.Unwanted = append(r.ReadInfo.Unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
+			f.unwanted = append(f.unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
 		default:
 			return false
 		}
@@ -227,17 +230,17 @@ func (c *Consumer) toHandle(r *stream.Reader, msgs []store.Message) []store.Mess
 }
 
 // load loads omitted messages of one tenant.
-func (c *Consumer) load(ctx context.Context, r stream.Reader, omitted []store.Message) (Fetched, error) {
-	msgs, left, handled, now, err := c.streams.Load(ctx, r, omitted)
-	c.toHandle(&r, left)
-	r.ReadInfo.Unwanted = handled
-	n := len(msgs)
-	return Fetched{Messages: c.toHandle(&r, msgs), Events: n, Now: now, Wake: now, Tenants: 1}, c.reportUnread(err)
+func (c *Consumer) load(ctx context.Context, r stream.Reader, omitted []store.Message) (f Fetched, err error) {
+	got, left, err := c.streams.Load(ctx, r, omitted)
+	f = Fetched{Events: len(got.Messages), Now: got.Now, Wake: got.Now, Tenants: 1, unwanted: got.Unwanted}
+	c.toHandle(&f, left)
+	f.Messages = c.toHandle(&f, got.Messages)
+	return f, c.reportUnread(err)
 }
 
 // claim adds abandoned entries to what was fetched. They are searched for from time to time even while
 // there are new events; otherwise they would wait for as long as new ones arrive.
-func (c *Consumer) claim(ctx context.Context, r *stream.Reader, count int, f *Fetched) error {
+func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f *Fetched) error {
 	fresh := f.Events > 0
 	switch {
 	case !c.opts.Reclaim && !fresh:
@@ -247,10 +250,10 @@ func (c *Consumer) claim(ctx context.Context, r *stream.Reader, count int, f *Fe
 		return nil
 	}
 	c.claimed = f.Now
-	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, *r, c.opts.Lease, count, f.Now)
+	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, r, c.opts.Lease, count, f.Now)
 	last := ""
-	if n := len(r.ReadInfo.Found); n > 0 {
-		last = r.ReadInfo.Found[n-1].Tenant
+	if n := len(f.found); n > 0 {
+		last = f.found[n-1].Tenant
 	}
 	// If the process stalled between read and claim, it may claim what it has just read.
 	c.mu.Lock()
@@ -264,7 +267,7 @@ func (c *Consumer) claim(ctx context.Context, r *stream.Reader, count int, f *Fe
 			f.Tenants++
 		}
 	}
-	msgs := c.toHandle(r, abandoned)
+	msgs := c.toHandle(f, abandoned)
 	all := len(msgs) == len(abandoned)
 	f.Messages, f.Events = append(f.Messages, msgs...), f.Events+len(abandoned)
 	if fresh { // the new messages are held even if the claim failed

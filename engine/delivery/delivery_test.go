@@ -254,8 +254,8 @@ func TestClaimBesideABrokenStream(t *testing.T) {
 	d := newConsumer(t)
 	d.send(t, "a")
 	r := stream.Reader{Group: store.WorkerGroup, Consumer: "dead", Tenants: []string{tenant}}
-	if msgs, _, err := stream.New(d.Store).Read(t.Context(), r, 1, 0); err != nil || len(msgs) != 1 {
-		t.Fatalf("%d messages, error %v", len(msgs), err)
+	if got, err := stream.New(d.Store).Read(t.Context(), r, 1, 0); err != nil || len(got.Messages) != 1 {
+		t.Fatalf("%d messages, error %v", len(got.Messages), err)
 	}
 	must(t, d.mini.Set(d.Store.TenantKeys("broken").Stream, "no stream"))
 	d.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))

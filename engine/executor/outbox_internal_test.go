@@ -84,7 +84,8 @@ func groupCommit(t *testing.T, rdb wire.Redis) {
 			check(t, st.Publish(ctx, event.Event{ID: fmt.Sprint(tenant, i), Source: "/test", Type: event.TaskRequested, Tenant: tenant}))
 		}
 	}
-	msgs, _, err := stream.New(st).Read(ctx, r, n, 0)
+	got, err := stream.New(st).Read(ctx, r, n, 0)
+	msgs := got.Messages
 	check(t, err)
 	warm, msgs := msgs[0], msgs[1:]
 	if _, err := stream.New(st).Replies(ctx, []stream.Reply{{Message: &warm, Event: &event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}}}); err != nil {
@@ -140,7 +141,8 @@ func TestSendAgain(t *testing.T) {
 	st := store.New(rdb, store.Options{})
 	check(t, stream.New(st).Groups(t.Context(), "a"))
 	check(t, st.Publish(t.Context(), event.Event{ID: "q", Source: "/test", Type: event.TaskRequested, Tenant: "a"}))
-	msgs, _, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: []string{"a"}}, 10, 0)
+	got, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: []string{"a"}}, 10, 0)
+	msgs := got.Messages
 	check(t, err)
 	j := &job{message: msgs[0], result: &event.Completed{}}
 	o := &outbox{store: st}

@@ -77,7 +77,8 @@ func delivered(b *testing.B, st *store.Store, n int64) store.Message {
 		b.Fatal(err)
 	}
 	for {
-		msgs, _, err := stream.New(st).Read(b.Context(), reader(store.WorkerGroup, "w1"), 1, 0)
+		got, err := stream.New(st).Read(b.Context(), reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs := got.Messages
 		if err != nil || len(msgs) != 1 {
 			b.Fatal(msgs, err)
 		}

@@ -321,7 +321,8 @@ func tenantsOnAllMasters(t *testing.T, cluster *redistest.Cluster) {
 	collect := func(want int) {
 		t.Helper()
 		for n := 0; n < want; {
-			msgs, now, err := stream.New(st).Read(t.Context(), reader, 10, time.Minute)
+			got, err := stream.New(st).Read(t.Context(), reader, 10, time.Minute)
+			msgs, now := got.Messages, got.Now
 			must(t, err)
 			if len(msgs) == 0 || now.IsZero() {
 				t.Fatalf("a read returned %d messages at %v", len(msgs), now)
@@ -366,7 +367,8 @@ func timersOfAllTenants(t *testing.T, st *store.Store, tenants []string) {
 	for i, name := range tenants {
 		m := event.Event{ID: "x/set", Type: event.TimerScheduled, Source: "/x", Tenant: name, Execution: "x"}
 		must(t, st.Publish(t.Context(), m))
-		msgs, now, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.TimerGroup, Consumer: "one", Tenants: []string{name}}, 10, 0)
+		got, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.TimerGroup, Consumer: "one", Tenants: []string{name}}, 10, 0)
+		msgs, now := got.Messages, got.Now
 		must(t, err)
 		timer := event.Timer{Tenant: name, Workflow: "w", Execution: "x", TaskID: "/do/0/w", Kind: event.WaitTimer, FireAt: now.Add(time.Hour + time.Duration(i)*time.Second)}
 		mine(t, true)(applied(t, st, timers.Request{Message: &msgs[len(msgs)-1], Timer: timer}))

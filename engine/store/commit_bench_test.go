@@ -52,7 +52,8 @@ func (t *transitions) read(b *testing.B) []store.Message {
 	b.Helper()
 	var out []store.Message
 	for len(out) < batch {
-		msgs, _, err := stream.New(t.st).Read(b.Context(), reader(store.WorkerGroup, "w1"), batch, 0)
+		got, err := stream.New(t.st).Read(b.Context(), reader(store.WorkerGroup, "w1"), batch, 0)
+		msgs := got.Messages
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -77,7 +77,8 @@ var commits = []check{
 		if ids := w.rdb.XRange(t.Context(), historyKey, "-", "+").Val(); ids[0].ID != "1-0" || ids[1].ID != "2-0" {
 			t.Errorf("history entries %v, want 1-0 and 2-0", ids)
 		}
-		published, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 10, 0)
+		published := got.Messages
 		must(t, err)
 		if len(published) != 2 || cmp.Diff(c.Publish[0], published[1].Event) != "" {
 			t.Errorf("the executors read %v, want what came in and %v", published, c.Publish)
@@ -160,10 +161,10 @@ var commits = []check{
 		if diff := cmp.Diff(append(slices.Clone(c.History), other.History...), history); diff != "" {
 			t.Error(diff)
 		}
-		published, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
+		published, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
 		must(t, err)
 		var got []event.Event
-		for _, m := range published {
+		for _, m := range published.Messages {
 			got = append(got, m.Event)
 		}
 		if diff := cmp.Diff(append(slices.Clone(c.Publish), other.Publish...), got); diff != "" {
@@ -208,10 +209,10 @@ var commits = []check{
 		if diff := cmp.Diff(c.History, history); diff != "" {
 			t.Error(diff)
 		}
-		published, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
+		published, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
 		must(t, err)
 		var got []event.Event
-		for _, m := range published {
+		for _, m := range published.Messages {
 			got = append(got, m.Event)
 		}
 		if diff := cmp.Diff(c.Publish, got); diff != "" {
@@ -345,7 +346,7 @@ var starts = []check{
 			_, defineErr := registry.New(w.Store).Define(ctx, bad, "a.b", "1.0.0", "")
 			_, listenErr := w.Listeners(ctx, bad, "a")
 			_, commitErr := w.Commit(ctx, store.Commit{Tenant: bad, Execution: execution})
-			_, _, blockErr := stream.New(w.Store).Read(ctx, stream.Reader{Group: "g", Consumer: "c", Tenants: []string{bad}}, 1, 0)
+			_, blockErr := stream.New(w.Store).Read(ctx, stream.Reader{Group: "g", Consumer: "c", Tenants: []string{bad}}, 1, 0)
 			for i, err := range []error{
 				stream.New(w.Store).Groups(ctx, bad), w.Publish(ctx, e), w.Start(ctx, e), readErr, historyErr,
 				definitionErr, defineErr, listenErr, commitErr, blockErr,

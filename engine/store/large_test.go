@@ -37,14 +37,14 @@ func TestLargeEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var notes stream.ReadInfo
 	r := stream.Reader{
-		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Continuous: true, ReadInfo: &notes,
+		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Continuous: true,
 		Wants: func(typ event.Type) bool { return typ != "other" },
 	}
-	msgs, _, err := stream.New(s).Read(ctx, r, 10, 0)
-	if err != nil || len(msgs) != 5 || len(notes.Unwanted) != 1 {
-		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(notes.Unwanted), err)
+	got, err := stream.New(s).Read(ctx, r, 10, 0)
+	msgs := got.Messages
+	if err != nil || len(msgs) != 5 || len(got.Unwanted) != 1 {
+		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(got.Unwanted), err)
 	}
 	for i, omitted := range []bool{false, true, false, false, false} {
 		if m := msgs[i]; m.Omitted != omitted || (m.Err != nil) != (i == 3) {
@@ -56,11 +56,11 @@ func TestLargeEntries(t *testing.T) {
 	}
 	gone := msgs[1]
 	gone.ID = "1-1"
-	loaded, left, handled, _, err := stream.New(s).Load(ctx, r, []store.Message{gone, msgs[1]})
-	if err != nil || len(loaded) != 1 || len(left) != 0 || len(handled) != 1 {
-		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(handled), err)
+	loaded, left, err := stream.New(s).Load(ctx, r, []store.Message{gone, msgs[1]})
+	if err != nil || len(loaded.Messages) != 1 || len(left) != 0 || len(loaded.Unwanted) != 1 {
+		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded.Messages), len(left), len(loaded.Unwanted), err)
 	}
-	if m := loaded[0]; m.Omitted || m.ID != msgs[1].ID || string(m.Event.Data) != `"`+strings.Repeat("c", 20*mib-1)+`"` {
+	if m := loaded.Messages[0]; m.Omitted || m.ID != msgs[1].ID || string(m.Event.Data) != `"`+strings.Repeat("c", 20*mib-1)+`"` {
 		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted, m.ID, len(string(m.Event.Data)))
 	}
 
@@ -96,9 +96,9 @@ func TestLoadRefused(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	rdb.AddHook(busyRanges{})
 	m := store.Message{Tenant: "a", ID: "1-1", Omitted: true}
-	loaded, left, handled, _, err := stream.New(store.New(rdb, store.Options{})).Load(t.Context(), stream.Reader{}, []store.Message{m})
-	if !store.Temporary(err) || len(loaded) != 0 || len(left) != 1 || len(handled) != 0 {
-		t.Errorf("%d are loaded, %d are left, %d are gone, %v; want 1 left and a temporary error", len(loaded), len(left), len(handled), err)
+	loaded, left, err := stream.New(store.New(rdb, store.Options{})).Load(t.Context(), stream.Reader{}, []store.Message{m})
+	if !store.Temporary(err) || len(loaded.Messages) != 0 || len(left) != 1 || len(loaded.Unwanted) != 0 {
+		t.Errorf("%d are loaded, %d are left, %d are gone, %v; want 1 left and a temporary error", len(loaded.Messages), len(left), len(loaded.Unwanted), err)
 	}
 }
 

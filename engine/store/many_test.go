@@ -74,7 +74,8 @@ var manyOfAll = []check{
 		for _, name := range tenants {
 			must(t, stream.New(w.Store).Groups(t.Context(), name))
 		}
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		if got, want := tenantsOf(msgs), []string{"a", "broken", "c", "t150"}; !slices.Equal(got, want) {
 			t.Errorf("there is something of %v, want %v", got, want)

@@ -45,7 +45,8 @@ func executeMany(t *testing.T, st *store.Store, tenant string) {
 		if err := st.Start(t.Context(), e); err != nil {
 			t.Error(err)
 		}
-		msgs, _, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.WorkerGroup, Consumer: tenant, Tenants: []string{tenant}}, 10, 0)
+		got, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.WorkerGroup, Consumer: tenant, Tenants: []string{tenant}}, 10, 0)
+		msgs := got.Messages
 		if err != nil || len(msgs) != 1 {
 			t.Errorf("read %d messages of %s, %v", len(msgs), tenant, err)
 			return

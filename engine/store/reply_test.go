@@ -22,7 +22,8 @@ func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out [
 		e := historyEvent(fmt.Sprint("q", i), event.TaskRequested)
 		must(t, w.Publish(t.Context(), e))
 	}
-	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), n, 0)
+	got, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), n, 0)
+	msgs = got.Messages
 	must(t, err)
 	for _, m := range msgs {
 		out = append(out, answer(m))

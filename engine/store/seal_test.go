@@ -36,7 +36,8 @@ var sealing = []check{
 		sent := historyEvent("p", "com.acme.told")
 		sent.Source, sent.Ext, sent.Data = "/shop/hunter22", map[string]string{"subject": "of hunter22"}, []byte(`{"n":1234567,"ok":true,"text":"2345 true"}`)
 		must(t, st.Start(ctx, historyEvent("a", event.ExecutionStarted)))
-		msgs, _, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		got, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs := got.Messages
 		must(t, err)
 		c := step(0, &msgs[0])
 		c.Publish = []event.Event{sent}
@@ -48,7 +49,8 @@ var sealing = []check{
 		if strings.Contains(dump, "hunter22") || !strings.Contains(dump, `{\"n\":1234567,\"ok\":true,`) && !strings.Contains(dump, `{"n":1234567,"ok":true,`) {
 			t.Errorf("Redis holds %s", dump)
 		}
-		msgs, _, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 2, 0)
+		got, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 2, 0)
+		msgs = got.Messages
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Source != sent.Source || m.Event.Ext["subject"] != sent.Ext["subject"] || string(m.Event.Data) != string(sent.Data) {
@@ -65,7 +67,8 @@ var sealing = []check{
 		e := historyEvent("a", event.ExecutionStarted)
 		e.Data = event.Encode(map[string]any{"all": hidden, "raw": json.RawMessage(event.Encode(hidden))})
 		must(t, st.Start(ctx, e))
-		msgs, _, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		got, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs := got.Messages
 		must(t, err)
 		c := step(0, &msgs[0])
 		c.History, c.Publish = []event.Event{e}, []event.Event{e}
@@ -73,12 +76,14 @@ var sealing = []check{
 		if got, err := st.Commit(ctx, c); got != store.Committed || err != nil {
 			t.Fatal(got, err)
 		}
-		msgs, _, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		got, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs = got.Messages
 		must(t, err)
 		for _, reason := range hidden {
 			mine(t, true)(stream.New(st).Retry(ctx, msgs[0], -1))
 			w.fireAll(t)
-			msgs, _, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+			got, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+			msgs = got.Messages
 			must(t, err)
 			_ = reason
 		}

@@ -226,7 +226,8 @@ func (w *environment) sent(t *testing.T, e event.Event, group, consumer string) 
 // read returns the one entry that a consumer finds.
 func (w *environment) read(t *testing.T, group, consumer string) store.Message {
 	t.Helper()
-	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(group, consumer), 10, 0)
+	got, err := stream.New(w.Store).Read(t.Context(), reader(group, consumer), 10, 0)
+	msgs := got.Messages
 	must(t, err)
 	msgs = slices.DeleteFunc(msgs, func(m store.Message) bool { return m.Event.Type == event.TimerSet })
 	if len(msgs) != 1 {

@@ -47,7 +47,8 @@ var messages = []check{
 			if m.Tenant != tenant || m.Group != group || m.Consumer != "c1" || m.Attempt != 0 || m.Read.IsZero() {
 				t.Errorf("message %+v", m)
 			}
-			msgs, now, err := stream.New(w.Store).Read(t.Context(), reader(group, "c2"), 10, 0)
+			got, err := stream.New(w.Store).Read(t.Context(), reader(group, "c2"), 10, 0)
+			msgs, now := got.Messages, got.Now
 			must(t, err)
 			if len(msgs) != 0 || now.IsZero() {
 				t.Errorf("read again: %v at %v", msgs, now)
@@ -113,7 +114,8 @@ var messages = []check{
 			t.Errorf("read %v, want a", m)
 		}
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs := got.Messages
 		if err != nil || len(msgs) != 0 {
 			t.Errorf("read %v, %v, want nothing", msgs, err)
 		}
@@ -133,13 +135,14 @@ var messages = []check{
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
 		r := stream.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant, "beta"}}
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		if len(msgs) != 2 || msgs[0].Tenant != tenant || msgs[1].Tenant != "beta" {
 			t.Fatalf("read %v", msgs)
 		}
 		r.Handled = []stream.Handled{{Tenant: tenant, ID: msgs[0].ID}, {Tenant: "beta", ID: msgs[1].ID}}
-		_, _, err = stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		_, err = stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); n != 0 {
 			t.Errorf("%d pending", n)
@@ -154,16 +157,16 @@ var unwantedEvents = []check{
 		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
-		var notes stream.ReadInfo
 		r := reader(store.WorkerGroup, "w1")
-		r.Wants, r.ReadInfo = func(typ event.Type) bool { return typ == "com.b" }, &notes
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		r.Wants = func(typ event.Type) bool { return typ == "com.b" }
+		got, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		msgs := got.Messages
 		must(t, err)
-		unwanted := notes.Unwanted
+		unwanted := got.Unwanted
 		if len(msgs) != 1 || len(unwanted) != 1 || unwanted[0].Tenant != tenant || unwanted[0].ID == "" {
 			t.Fatalf("read %+v, noted %v, want one each", msgs, unwanted)
 		}
-		if found := notes.Found; len(found) != 1 || found[0].Tenant != tenant || found[0].Events != 2 || found[0].Bytes < 100 {
+		if found := got.Found; len(found) != 1 || found[0].Tenant != tenant || found[0].Events != 2 || found[0].Bytes < 100 {
 			t.Errorf("found %v, want two events of %s with their size", found, tenant)
 		}
 		if diff := cmp.Diff(b, msgs[0].Event); diff != "" {
@@ -183,11 +186,13 @@ var unwantedEvents = []check{
 			e := historyEvent("of "+strconv.Itoa(size), "com.a")
 			e.Data = []byte(`"` + strings.Repeat(strconv.Itoa(size%7), size) + `"`)
 			must(t, w.Publish(t.Context(), e))
-			msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+			got, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+			msgs := got.Messages
 			must(t, err)
 			all = append(all, msgs...)
 		}
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, time.Millisecond)
+		got, err := stream.New(w.Store).Read(t.Context(), r, 10, time.Millisecond)
+		msgs := got.Messages
 		if err != nil || len(msgs) != 0 || len(all) != 4 {
 			t.Fatalf("%d messages, and then %v, %v", len(all), msgs, err)
 		}
@@ -198,8 +203,8 @@ var unwantedEvents = []check{
 			}
 		}
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
-		if msgs, _, err = stream.New(w.Store).Read(t.Context(), r, 10, 0); err != nil || len(msgs) != 4 {
-			t.Errorf("of a group that was gone: %d messages, %v", len(msgs), err)
+		if got, err = stream.New(w.Store).Read(t.Context(), r, 10, 0); err != nil || len(got.Messages) != 4 {
+			t.Errorf("of a group that was gone: %d messages, %v", len(got.Messages), err)
 		}
 	}},
 }
@@ -243,16 +248,17 @@ var deliveries = []check{
 		for i := range alive + 1 {
 			must(t, w.Publish(t.Context(), historyEvent(fmt.Sprint("m", i), "com.x")))
 		}
-		long, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
+		long := got.Messages
 		must(t, err)
 		abandoned := w.read(t, store.WorkerGroup, "dead")
 		w.letAge(t, time.Minute, abandoned)
 		w.renew(t, 0, long...)
 		now, _ := w.Now(t.Context())
-		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		found, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		must(t, err)
-		if len(got) != 1 || got[0].ID != abandoned.ID {
-			t.Errorf("claimed %d messages, want the abandoned one", len(got))
+		if len(found) != 1 || found[0].ID != abandoned.ID {
+			t.Errorf("claimed %d messages, want the abandoned one", len(found))
 		}
 	}},
 	{"a failed delivery is repeated as often as it fails", func(t *testing.T, w *environment) {
@@ -363,7 +369,8 @@ var deliveries = []check{
 			t.Errorf("%d messages are pending", n)
 		}
 		must(t, w.Publish(t.Context(), historyEvent("read", event.ExecutionCancelled)))
-		msgs, _, err := streams.Read(t.Context(), reader(store.WorkerGroup, "w2"), 10, 0)
+		got, err := streams.Read(t.Context(), reader(store.WorkerGroup, "w2"), 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		if len(msgs) != 8 {
 			t.Errorf("read %d messages in their places, want 8", len(msgs))

@@ -86,7 +86,8 @@ func readTimers(ctx context.Context, b *testing.B, st *store.Store) []timers.Req
 	b.Helper()
 	var out []timers.Request
 	for len(out) < batch {
-		msgs, _, err := stream.New(st).Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
+		got, err := stream.New(st).Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
+		msgs := got.Messages
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -111,7 +111,8 @@ var timerChanges = []check{
 		if done, err := timers.New(w.Store).FireNow(t.Context(), w.onlyTimer(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		var f event.Fired
 		must(t, json.Unmarshal(msgs[len(msgs)-1].Event.Data, &f))

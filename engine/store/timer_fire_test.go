@@ -107,7 +107,8 @@ var dueReads = []check{
 		}
 		read := func(group string) (n int) {
 			t.Helper()
-			msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(group, "c"), 100, 0)
+			got, err := stream.New(w.Store).Read(t.Context(), reader(group, "c"), 100, 0)
+			msgs := got.Messages
 			must(t, err)
 			return len(msgs)
 		}

@@ -31,7 +31,7 @@ func reminder(key string, after time.Duration) event.Timer {
 // timerMessage returns the message that requests or cancels a timer.
 func (w *environment) timerMessage(t *testing.T, typ event.Type, about event.Timer) store.Message {
 	t.Helper()
-	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
+	_, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
 	must(t, err)
 	e := historyEvent("asked", typ)
 	e.Data = event.Encode(about)
@@ -189,7 +189,8 @@ var movedTimers = []check{
 			t.Errorf("found %v, %v, want %v", again.Member, err, moved.Member)
 		}
 		w.fireAll(t)
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Type != event.TimerFired {
@@ -290,7 +291,8 @@ var movedTimers = []check{
 			}
 		}
 		var types []event.Type
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		for _, m := range msgs {
 			types = append(types, m.Event.Type)

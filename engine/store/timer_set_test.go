@@ -24,7 +24,7 @@ type timerRequest struct {
 // timerRequests publishes requests and reads them together.
 func (w *environment) timerRequests(t *testing.T, asks ...timerRequest) (out []timers.Request) {
 	t.Helper()
-	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // earlier entries
+	_, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // earlier entries
 	must(t, err)
 	for i, a := range asks {
 		e := historyEvent(fmt.Sprint("asked", i), event.TimerScheduled)
@@ -34,7 +34,8 @@ func (w *environment) timerRequests(t *testing.T, asks ...timerRequest) (out []t
 		e.Tenant, e.Data = tenant, event.Encode(a.timer)
 		must(t, w.Publish(t.Context(), e))
 	}
-	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
+	got, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
+	msgs := got.Messages
 	must(t, err)
 	if len(msgs) != len(asks) {
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
@@ -162,7 +163,7 @@ var requestGroups = []check{
 		for _, other := range []string{"before", "behind", "nothing"} {
 			if other == "before" { // as many as requested are the consumer's
 				must(t, w.Publish(t.Context(), historyEvent("other", event.TaskCompleted)))
-				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				_, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 			}
 			var asks []timerRequest
@@ -172,7 +173,7 @@ var requestGroups = []check{
 			all, before := w.timerRequests(t, asks...), w.pending(t, store.TimerGroup)
 			if other == "behind" {
 				must(t, w.Publish(t.Context(), historyEvent("other", event.TaskCompleted)))
-				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				_, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 				before++
 			}
@@ -268,7 +269,8 @@ var requestGroups = []check{
 		}
 		r := reader(store.TimerGroup, "t1")
 		r.Tenants = append(r.Tenants, "other")
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
+		msgs := got.Messages
 		must(t, err)
 		for i, m := range msgs {
 			one := timer(time.Duration(i))

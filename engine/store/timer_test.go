@@ -27,7 +27,7 @@ func timer(after time.Duration) event.Timer {
 // scheduled is the message that requests a timer.
 func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	t.Helper()
-	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
+	_, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
 	must(t, err)
 	e := historyEvent("t/"+asked.FireAt.String(), event.TimerScheduled)
 	e.Data = event.Encode(asked)
@@ -143,7 +143,8 @@ var firings = []check{
 			_, err = timers.New(w.Store).Fire(t.Context(), tenant, due)
 			must(t, err)
 		}
-		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
+		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
+		msgs := got.Messages
 		must(t, err)
 		var fired []string
 		for _, m := range msgs {
@@ -287,7 +288,8 @@ var firings = []check{
 		must(t, stream.New(st).Groups(t.Context(), tenant))
 		must(t, st.Start(t.Context(), historyEvent("s", event.ExecutionStarted)))
 		must(t, st.Publish(t.Context(), historyEvent("t", event.TimerScheduled)))
-		msgs, _, err := stream.New(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+		got, err := stream.New(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+		msgs := got.Messages
 		must(t, err)
 		mine(t, true)(schedule(t, st, msgs[0], timer(0)))
 		due, _, _, err := timers.New(st).Due(t.Context(), tenant, 10)

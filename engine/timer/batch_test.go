@@ -73,7 +73,8 @@ func TestStepSharesWithAClaimer(t *testing.T) {
 		w.send(t, event.TimerScheduled, at(time.Duration(i)*time.Hour))
 	}
 	slow := stream.Reader{Group: store.TimerGroup, Consumer: "slow", Tenants: []string{tenant}}
-	msgs, _, err := stream.New(w.st).Read(t.Context(), slow, 3, 0)
+	got, err := stream.New(w.st).Read(t.Context(), slow, 3, 0)
+	msgs := got.Messages
 	must(t, err)
 	w.mini.SetTime(start().Add(time.Minute))
 	w.finish(t, w.service(t, "claimer")) // reads three and claims three

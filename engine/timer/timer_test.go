@@ -264,8 +264,8 @@ func TestStepTakesOver(t *testing.T) {
 	w := newEnvironment(t)
 	w.send(t, event.TimerScheduled, at(time.Hour))
 	dead := stream.Reader{Group: store.TimerGroup, Consumer: "dead", Tenants: []string{tenant}}
-	if msgs, _, err := stream.New(w.st).Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
-		t.Fatal(msgs, err)
+	if got, err := stream.New(w.st).Read(t.Context(), dead, 1, 0); err != nil || len(got.Messages) != 1 {
+		t.Fatal(got, err)
 	}
 	s := w.service(t, "t1")
 	if wake := w.finish(t, s); wake != 30*time.Second {

@@ -22,7 +22,8 @@ func TestServicesWakeForNewTimers(t *testing.T) {
 	w.send(t, event.TimerScheduled, `{"task_id":"/do/0/wait","kind":"wait","fire_at":"`+due.Format(time.RFC3339Nano)+`"}`)
 	worker := stream.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
 	for {
-		msgs, now, err := stream.New(w.st).Read(t.Context(), worker, 10, time.Second)
+		got, err := stream.New(w.st).Read(t.Context(), worker, 10, time.Second)
+		msgs, now := got.Messages, got.Now
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Type != event.TimerFired {

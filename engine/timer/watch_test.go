@@ -110,14 +110,16 @@ func TestServicesWakeForDelayedMessages(t *testing.T) {
 	eventually(t, "they wait", func() bool { return r.waiting.Load() > 0 })
 	must(t, w.st.Publish(t.Context(), event.Event{ID: "e", Source: "/test", Type: "com.x", Tenant: tenant}))
 	worker := stream.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
-	msgs, began, err := stream.New(w.st).Read(t.Context(), worker, 1, 0)
+	got, err := stream.New(w.st).Read(t.Context(), worker, 1, 0)
+	msgs, began := got.Messages, got.Now
 	must(t, err)
 	const delay = 150 * time.Millisecond
 	if mine, err := stream.New(w.st).Retry(t.Context(), msgs[0], delay); !mine || err != nil {
 		t.Fatal(mine, err)
 	}
 	for {
-		msgs, now, err := stream.New(w.st).Read(t.Context(), worker, 10, time.Second)
+		got, err := stream.New(w.st).Read(t.Context(), worker, 10, time.Second)
+		msgs, now := got.Messages, got.Now
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.ID != "e" {

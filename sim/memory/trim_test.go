@@ -29,7 +29,8 @@ func TestMemoryTrims(t *testing.T) {
 	}
 	m.SetTime(memoryStart.Add(time.Hour))
 	for group, count := range map[string]int{store.WorkerGroup: 10, store.ExecutorGroup: 6, store.TimerGroup: 10} {
-		msgs, _, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
+		got, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
+		msgs := got.Messages
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,6 @@ type Reader struct {
 
 	// Wants reports which events become messages; nil: all.
 	Wants func(event.Type) bool
-	// ReadInfo, unless nil, receives what was read besides messages.
-	ReadInfo *ReadInfo
 	// Handled are acknowledged in the same round trip.
 	Handled []Handled
 	// SkipQuiet leaves out tenants whose streams the group has read completely, until a wire.Tracker
@@ -38,29 +36,12 @@ func (r *Reader) wants(typ []byte) bool {
 	return r.Wants == nil || t == "" || r.Wants(t)
 }
 
-// addUnwanted records an entry that the reader does not want; up to more entries may follow.
-func (r *Reader) addUnwanted(entry Handled, more int) {
-	if r.ReadInfo == nil {
-		return
-	}
-	if n := r.ReadInfo; len(n.Unwanted) == cap(n.Unwanted) {
-		n.Unwanted = slices.Grow(n.Unwanted, more)
-	}
-	r.ReadInfo.Unwanted = append(r.ReadInfo.Unwanted, entry)
-}
-
-// addFound records how many entries of a tenant were read, and their size.
-func (r *Reader) addFound(tenant string, entries, bytes int) {
-	if r.ReadInfo == nil || entries == 0 {
-		return
-	}
-	r.ReadInfo.Found = append(r.ReadInfo.Found, Found{tenant, entries, bytes})
-}
-
-// ReadInfo describes what was read besides messages.
-type ReadInfo struct {
-	Unwanted []Handled // events of other types
+// Result is what a read has delivered.
+type Result struct {
+	Messages []store.Message
+	Unwanted []Handled // events that the reader does not want
 	Found    []Found   // for each tenant with entries, in order
+	Now      time.Time // Redis' time after the read
 }
 
 // Found counts the events of all types that were read for a tenant.
@@ -74,35 +55,35 @@ type Found struct {
 type Handled struct{ Tenant, ID string }
 
 // Read delivers new entries, up to count for each tenant. It blocks for up to block until there is
-// one; with 0 it does not block. The returned time is Redis' own after the read.
-func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
+// one; with 0 it does not block.
+func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
 	for _, tenant := range r.Tenants {
 		if err := store.CheckTenant(tenant); err != nil {
-			return nil, time.Time{}, err
+			return Result{}, err
 		}
 	}
 	if s.keys.Clustered() {
 		return s.readSlots(ctx, r, count, block)
 	}
-	out, now, err := s.read(ctx, r, count, block)
+	got, err := s.read(ctx, r, count, block)
 	if redis.HasErrorPrefix(err, "NOGROUP") {
 		// The group or the stream was removed. Executions recognise events that they
 		// have handled, so reading from the beginning repeats nothing.
 		for _, tenant := range r.Tenants {
 			if wrong := s.makeGroup(ctx, tenant, r.Group); wrong != nil && store.Temporary(wrong) {
-				return nil, now, wrong
+				return got, wrong
 			}
 		}
-		out, now, err = s.read(ctx, r, count, block)
+		got, err = s.read(ctx, r, count, block)
 	}
 	if err != nil && len(r.Tenants) > 1 && !store.Temporary(store.Failed("", err)) {
 		return s.readEach(ctx, r, count)
 	}
-	return out, now, store.Failed("read the stream", err)
+	return got, store.Failed("read the stream", err)
 }
 
 // read acknowledges handled messages and reads the streams in one round trip.
-func (s Streams) read(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
+func (s Streams) read(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
@@ -111,36 +92,39 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	}
 	clock := q.pipe.Time(ctx)
 	if err := wire.ExceptNil(q.pipe.Exec(ctx)); err != nil {
-		return nil, time.Time{}, err
+		return Result{}, err
 	}
 	now := clock.Val().UTC()
 	reply := q.buffer.Reply()
 	if err := reply.Err(); err != nil {
-		return nil, now, s.refused(ctx, r, err)
+		return Result{Now: now}, s.refused(ctx, r, err)
 	}
 	if _, err := q.take(now); err != nil {
-		return nil, now, err
+		return Result{Now: now}, err
 	}
-	return q.out, now, nil
+	q.Now = now
+	return q.Result, nil
 }
 
 // readEach reads one tenant after the other so that a broken stream does not block the others. It
-// returns an error only if it has read nothing.
-func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
+// returns an error only if it has read no messages.
+func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
 		one.Tenants = []string{tenant}
-		msgs, at, wrong := s.read(ctx, one, count, 0)
+		got, wrong := s.read(ctx, one, count, 0)
 		if wrong != nil {
 			err = errors.Join(err, store.Failed("read the stream of "+tenant, wrong))
 			continue
 		}
-		out, now = append(out, msgs...), at
+		all = Result{
+			slices.Concat(all.Messages, got.Messages), slices.Concat(all.Unwanted, got.Unwanted), slices.Concat(all.Found, got.Found), got.Now,
+		}
 	}
-	if len(out) > 0 {
+	if len(all.Messages) > 0 {
 		err = nil
 	}
-	return out, now, err
+	return all, err
 }
 
 // refused returns the error that Redis has replied to a read. go-redis does not inspect raw replies,
@@ -175,7 +159,7 @@ type reading struct {
 	reader Reader
 	pipe   redis.Pipeliner
 	buffer *wire.Buffer // of the reply
-	out    []store.Message
+	Result
 }
 
 func (s Streams) reading(r Reader) *reading {
@@ -235,14 +219,17 @@ func (r *reading) take(now time.Time) (entries int, err error) {
 				return 0, wire.ErrReply
 			}
 			if !r.reader.wants(entry.Field("type")) {
-				r.reader.addUnwanted(Handled{tenant, entry.ID()}, left)
+				if len(r.Unwanted) == cap(r.Unwanted) {
+					r.Unwanted = slices.Grow(r.Unwanted, left)
+				}
+				r.Unwanted = append(r.Unwanted, Handled{tenant, entry.ID()})
 				continue
 			}
-			if len(r.out) == cap(r.out) {
-				r.out = slices.Grow(r.out, (left+1)/2) // about half of them are wanted
+			if len(r.Messages) == cap(r.Messages) {
+				r.Messages = slices.Grow(r.Messages, (left+1)/2) // about half of them are wanted
 			}
-			r.out = append(r.out, store.Message{Tenant: tenant, Group: r.reader.Group, Consumer: r.reader.Consumer, Read: now})
-			m := &r.out[len(r.out)-1]
+			r.Messages = append(r.Messages, store.Message{Tenant: tenant, Group: r.reader.Group, Consumer: r.reader.Consumer, Read: now})
+			m := &r.Messages[len(r.Messages)-1]
 			switch skipped := r.buffer.Skipped(entry); {
 			case skipped == 0:
 				r.store.ReadEntry(m, entry)
@@ -253,7 +240,9 @@ func (r *reading) take(now time.Time) (entries int, err error) {
 				m.ID, m.Omitted = entry.ID(), true
 			}
 		}
-		r.reader.addFound(tenant, n, reply.Position()-from)
+		if n > 0 {
+			r.Found = append(r.Found, Found{tenant, n, reply.Position() - from})
+		}
 		entries += n
 	}
 	if reply.Bad() {
@@ -282,29 +271,29 @@ func (o *streamsOf) tenant(name []byte) string {
 	return ""
 }
 
-// Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. It returns
-// messages that are no longer in the stream in handled.
-func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (msgs, left []store.Message, handled []Handled, now time.Time, err error) {
+// Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. Messages that
+// are no longer in the stream are Unwanted.
+func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (got Result, left []store.Message, err error) {
 	if len(omitted) == 0 {
-		return nil, nil, nil, now, nil
+		return got, nil, nil
 	}
-	if now, err = s.store.NowOf(ctx, omitted[0].Tenant); err != nil {
-		return nil, omitted, nil, now, err
+	if got.Now, err = s.store.NowOf(ctx, omitted[0].Tenant); err != nil {
+		return got, omitted, err
 	}
 	for size := 0; len(omitted) > 0 && size < wire.LargeBudget; omitted = omitted[1:] {
 		m := omitted[0]
-		text, err := s.loadInto(ctx, &r, &m, now)
+		text, err := s.loadInto(ctx, &r, &m, got.Now)
 		if err != nil {
-			return msgs, omitted, handled, now, err
+			return got, omitted, err
 		}
 		if text == 0 {
-			handled = append(handled, Handled{m.Tenant, m.ID})
+			got.Unwanted = append(got.Unwanted, Handled{m.Tenant, m.ID})
 			continue
 		}
 		size += text
-		msgs = append(msgs, m)
+		got.Messages = append(got.Messages, m)
 	}
-	return msgs, omitted, handled, now, nil
+	return got, omitted, nil
 }
 
 // loadInto reads one omitted message and returns the length of its entry, or 0 if it is gone.

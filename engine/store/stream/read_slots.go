@@ -42,9 +42,9 @@ func quietOf(tracker *wire.Tracker, r *Reader) *quiet {
 	return shared
 }
 
-// readSlots is Read on a cluster. The returned time is that of Store.Now; each message has the time
-// of its own node.
-func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
+// readSlots is Read on a cluster. The time of the result is that of Store.Now; each message has the
+// time of its own node.
+func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
 	tracker := wire.TrackerOf(s.rdb)
 	q := quietOf(tracker, &r)
 	var ends <-chan time.Time
@@ -74,20 +74,20 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 				tracker.Wake()
 			}
 			if got.events > 0 {
-				return got.messages, got.now, nil
+				return got.Result, nil
 			}
 			if got.made && !made { // a group was removed and recreated, and has read nothing yet
 				made, r.Handled = true, nil
 				continue
 			}
 			if over {
-				return nil, got.now, got.err
+				return Result{Now: got.Now}, got.err
 			}
 			r.Handled = nil
 		}
 		over = rest(ctx, changed, q.busy(r.Tenants, s.stamps(tracker, r.Tenants)), ends)
 		if err := ctx.Err(); err != nil {
-			return nil, time.Time{}, store.Failed("read the streams", err)
+			return Result{}, store.Failed("read the streams", err)
 		}
 	}
 }
@@ -190,10 +190,10 @@ func (q *quiet) busy(tenants []string, stamps []uint64) bool {
 func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bool) (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !got.now.IsZero() {
-		q.now = got.now
+	if !got.Now.IsZero() {
+		q.now = got.Now
 		if all {
-			q.all = got.now
+			q.all = got.Now
 		}
 	}
 	if before == nil {
@@ -212,12 +212,12 @@ func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bo
 
 // slotsRead is the result of reading several tenants.
 type slotsRead struct {
-	messages []store.Message
-	events   int             // of all types
-	drained  map[string]bool // tenants with nothing left to read
-	made     bool            // a group was created
-	now      time.Time
-	err      error // why some tenants could not be read
+	Result
+
+	events  int             // of all types
+	drained map[string]bool // tenants with nothing left to read
+	made    bool            // a group was created
+	err     error           // why some tenants could not be read
 }
 
 // readDue acknowledges handled messages and reads tenants, without blocking. Errors of one node do
@@ -246,17 +246,14 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 	if err != nil && ctx.Err() == nil { // without the time, no timer would be looked at
 		now, err = store.AnyNow(ctx, s.store)
 	}
-	got.now = now.UTC()
+	got.Now = now.UTC()
 	errs := []error{store.Failed("read the time", err)}
 	for i, tenant := range tenants {
 		now := clocks[nodes[i]].Val().UTC()
 		if clocks[nodes[i]].Err() != nil {
-			now = got.now
+			now = got.Now
 		}
-		before := 0
-		if r.ReadInfo != nil {
-			before = len(r.ReadInfo.Found)
-		}
+		before := len(q.Found)
 		q.buffer = buffers[i]
 		n, made, err := s.readOne(ctx, q, tenant, reads[i], now)
 		switch {
@@ -264,15 +261,14 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 			got.made = true
 		case err != nil:
 			errs = append(errs, err)
-			if r.ReadInfo != nil {
-				r.ReadInfo.Found = r.ReadInfo.Found[:before]
-			}
+			q.Found = q.Found[:before]
 		case n < count:
 			got.drained[tenant] = true
 		}
 		got.events += n
 	}
-	got.messages, got.err = q.out, errors.Join(errs...)
+	q.Now = got.Now
+	got.Result, got.err = q.Result, errors.Join(errs...)
 	return got
 }
 
