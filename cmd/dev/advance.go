@@ -103,14 +103,14 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 
 // fire fires due timers, as a timer service does, and returns when the next one is due.
 func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
-	due, next, now, err := timers.New(m.store).Due(ctx, anyTenant, atOnce)
-	if err != nil || len(due) == 0 {
-		return next, err
+	poll, err := timers.New(m.store).Poll(ctx, anyTenant, atOnce)
+	if err != nil || len(poll.Due) == 0 {
+		return poll.Next, err
 	}
-	if _, err := timers.New(m.store).Fire(ctx, anyTenant, due); err != nil {
-		return next, err
+	if _, err := timers.New(m.store).Fire(ctx, anyTenant, poll.Due); err != nil {
+		return poll.Next, err
 	}
-	for _, d := range due {
+	for _, d := range poll.Due {
 		if d.Kind == event.DeliveryTimer || d.Err != nil {
 			continue
 		}
@@ -119,7 +119,7 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 			m.move.Timers = append(m.move.Timers, d.Timer)
 		}
 	}
-	return now, nil // check again
+	return poll.Now, nil // check again
 }
 
 // publishDue publishes the scheduled events that are due.
@@ -153,11 +153,11 @@ func (m *mover) busy(ctx context.Context) (next time.Time, what string, err erro
 	if err != nil {
 		return next, "", err
 	}
-	due, next, _, err := timers.New(m.store).Due(ctx, anyTenant, 1)
+	poll, err := timers.New(m.store).Poll(ctx, anyTenant, 1)
 	if err != nil {
 		return next, "", err
 	}
-	if len(due) > 0 {
+	if next = poll.Next; len(poll.Due) > 0 {
 		return next, overdue, nil
 	}
 	if sleeping, _ := m.clock.sleeping(); now.unread || now.pending > sleeping {

@@ -133,7 +133,8 @@ func (d *consumer) fire(t *testing.T, within time.Duration) {
 	now, err := d.Store.Now(t.Context())
 	must(t, err)
 	d.mini.SetTime(now.Add(within))
-	due, _, _, err := timers.New(d.Store).Due(t.Context(), tenant, 10)
+	poll, err := timers.New(d.Store).Poll(t.Context(), tenant, 10)
+	due := poll.Due
 	must(t, err)
 	if n, err := timers.New(d.Store).Fire(t.Context(), tenant, due); err != nil || n != 1 {
 		t.Fatalf("%d messages are due within %v, want 1: %v", n, within, err)

@@ -280,7 +280,8 @@ var deliveries = []check{
 	{"a postponed message waits for its delay", func(t *testing.T, w *environment) {
 		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, time.Hour))
-		due, next, now, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
+		poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 10)
+		due, next, now := poll.Due, poll.Next, poll.Now
 		must(t, err)
 		if wait := next.Sub(now); len(due) != 0 || wait < 59*time.Minute || wait > time.Hour+time.Millisecond {
 			t.Errorf("due %v, next in %v, want in an hour", due, wait)

@@ -37,7 +37,8 @@ func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 // fireAll fires due timers and returns what Due returned.
 func (w *environment) fireAll(t *testing.T) []timers.Due {
 	t.Helper()
-	due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 100)
+	poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 100)
+	due := poll.Due
 	must(t, err)
 	n, err := timers.New(w.Store).Fire(t.Context(), tenant, due)
 	must(t, err)
@@ -134,7 +135,8 @@ var firings = []check{
 			at := timer(after)
 			mine(t, true)(schedule(t, w.Store, w.scheduled(t, at), at))
 		}
-		due, next, now, err := timers.New(w.Store).Due(t.Context(), tenant, 2)
+		poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 2)
+		due, next, now := poll.Due, poll.Next, poll.Now
 		must(t, err)
 		if len(due) != 2 || next.After(now) || next.IsZero() {
 			t.Fatalf("due %v, next %v at %v: want two, and more immediately", due, next, now)
@@ -172,7 +174,8 @@ var firings = []check{
 		omitted := timer(0)
 		omitted.FireAt = now.Add(time.Hour)
 		mine(t, true)(schedule(t, w.Store, w.scheduled(t, omitted), omitted))
-		due, next, _, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
+		poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 10)
+		due, next := poll.Due, poll.Next
 		must(t, err)
 		if len(due) != 0 || next.Before(omitted.FireAt) || next.Sub(omitted.FireAt) > time.Microsecond {
 			t.Errorf("due %v, next %v, want %v", due, next, omitted.FireAt)
@@ -197,8 +200,8 @@ var firings = []check{
 			{at.FireAt.Truncate(time.Microsecond).Add(time.Microsecond), 1},
 		} {
 			w.mini.SetTime(c.now)
-			if due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 10); err != nil || len(due) != c.want {
-				t.Errorf("at %v %d are due, want %d", c.now, len(due), c.want)
+			if poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 10); err != nil || len(poll.Due) != c.want {
+				t.Errorf("at %v %d are poll.Due, want %d", c.now, len(poll.Due), c.want)
 			}
 		}
 	}},
@@ -231,8 +234,8 @@ var firings = []check{
 			mine(t, true)(schedule(t, w.Store, w.scheduled(t, far), far))
 		}
 		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
-		if due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
-			t.Errorf("due %v, %v, want one", due, err)
+		if poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 2); err != nil || len(poll.Due) != 1 {
+			t.Errorf("due %v, %v, want one", poll.Due, err)
 		}
 	}},
 	{"an invalid timer is dead-lettered", func(t *testing.T, w *environment) {
@@ -272,7 +275,8 @@ var firings = []check{
 		for i, one := range []event.Timer{bad, timer(time.Second)} {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
 		}
-		due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
+		poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 10)
+		due := poll.Due
 		must(t, err)
 		n, err := timers.New(w.Store).Fire(t.Context(), tenant, due)
 		if n != 1 || w.timers(t) != 1 {
@@ -292,7 +296,8 @@ var firings = []check{
 		msgs := got.Messages
 		must(t, err)
 		mine(t, true)(schedule(t, st, msgs[0], timer(0)))
-		due, _, _, err := timers.New(st).Due(t.Context(), tenant, 10)
+		poll, err := timers.New(st).Poll(t.Context(), tenant, 10)
+		due := poll.Due
 		must(t, err)
 		if n, err := timers.New(st).Fire(t.Context(), tenant, due); n != 1 || err != nil {
 			t.Errorf("fired %d, %v", n, err)

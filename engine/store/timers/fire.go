@@ -42,13 +42,6 @@ type Poll struct {
 	Misplaced []redis.Z
 }
 
-// Due returns up to limit timers that are due by Redis' clock, those that have been due longest first,
-// and when the next one is due; zero if there is none.
-func (ts Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
-	poll, err := ts.Poll(ctx, tenant, limit)
-	return poll.Due, poll.Next, poll.Now, err
-}
-
 // Poll finds up to limit timers that are due by Redis' clock, those that have been due longest first.
 func (ts Timers) Poll(ctx context.Context, tenant string, limit int) (Poll, error) {
 	if err := store.CheckTenant(tenant); err != nil {
@@ -120,7 +113,9 @@ func (l pendingPoll) read() Poll {
 			if before(entry.Score, d.Due()) && !ScoreTime(entry.Score).After(out.Now) {
 				out.Misplaced = append(out.Misplaced, redis.Z{Score: score(d.Due()), Member: d.Member})
 			}
-			out.Next = earliest(out.Next, at)
+			if out.Next.IsZero() || at.Before(out.Next) {
+				out.Next = at
+			}
 			continue
 		}
 		if len(out.Due) == l.first {
@@ -136,14 +131,6 @@ func (l pendingPoll) read() Poll {
 // CorrectScores gives timers their correct scores. It does not add timers that are gone.
 func (ts Timers) CorrectScores(ctx context.Context, tenant string, timers []redis.Z) error {
 	return store.Failed("place timers", ts.rdb.ZAddXX(ctx, ts.store.TenantKeys(tenant).Timers, timers...).Err())
-}
-
-// earliest returns the earlier of two times. It ignores a zero known.
-func earliest(known, at time.Time) time.Time {
-	if known.IsZero() || at.Before(known) {
-		return at
-	}
-	return known
 }
 
 // addLatest adds the timers that became due most recently, unless they precede the first one left out.
