@@ -123,12 +123,6 @@ func (c *Commit) check(b *commitBatch) error {
 	return nil
 }
 
-// counts reports whether the transition adds to or removes from the open descendants of its root.
-func (c *Commit) counts() (joins, leaves bool) {
-	begins := c.Version == 0
-	return c.Root != "" && begins && !c.Ended, c.Root != "" && !begins && c.Ended
-}
-
 func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
 
 // commitBatch collects the keys and arguments of a commitScript.
@@ -160,20 +154,6 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 		}
 	}
 	return b
-}
-
-// indexKey returns the number of the key for the index of a status.
-func indexKey(status string) int {
-	switch indexOf(status) {
-	case faultedIndex:
-		return 4
-	case completedIndex:
-		return 5
-	case cancelledIndex:
-		return 6
-	default:
-		return 3
-	}
 }
 
 // fits reports whether a batch has space for another transition.
@@ -209,7 +189,7 @@ func (b *commitBatch) add(c *Commit, lost map[string]bool) {
 		b.answered.Add(entry)
 	}
 	if c.Ended {
-		index = indexKey(c.Status)
+		index = 3 + slices.Index([]string{openIndex, faultedIndex, completedIndex, cancelledIndex}, indexOf(c.Status)) // the number of its key
 	}
 	fields := b.store.commitFields(c)
 	var input []any
@@ -247,8 +227,8 @@ func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
 		}
 		return len(types)
 	}
-	joins, leaves := c.counts()
-	join, leave = listeners(c.Listen, joins), listeners(c.Unlisten, leaves)
+	begins, descends := c.Version == 0, c.Root != ""
+	join, leave = listeners(c.Listen, descends && begins && !c.Ended), listeners(c.Unlisten, descends && !begins && c.Ended)
 	if c.Ended {
 		b.keys = append(b.keys, history+historySuffix) // no execution has an id that ends like this
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -89,30 +90,25 @@ func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, err
 	prefix := s.keys.Listeners(tenant, "")
 	found := map[string]bool{}
 	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, prefix)
+	if err == nil {
+		pages := math.MaxInt
+		err = eachPage(ctx, node, prefix+"*", "set", &pages, func(keys []string) error {
+			pipe := s.rdb.Pipeline()
+			listed := make([]*redis.BoolCmd, len(keys))
+			for i, key := range keys {
+				listed[i] = pipe.SIsMember(ctx, key, id)
+			}
+			_, err := pipe.Exec(ctx)
+			for i, key := range keys {
+				if listed[i].Val() {
+					found[strings.TrimPrefix(key, prefix)] = true
+				}
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return nil, Failed("find what "+id+" listens for", err)
-	}
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		keys, next, err := node.ScanType(ctx, cursor, prefix+"*", ScanCount, "set").Result()
-		if err != nil {
-			return nil, Failed("find what "+id+" listens for", err)
-		}
-		pipe := s.rdb.Pipeline()
-		listed := make([]*redis.BoolCmd, len(keys))
-		for i, key := range keys {
-			listed[i] = pipe.SIsMember(ctx, key, id)
-		}
-		if len(keys) > 0 {
-			if _, err := pipe.Exec(ctx); err != nil {
-				return nil, Failed("find what "+id+" listens for", err)
-			}
-		}
-		for i, key := range keys {
-			if listed[i].Val() {
-				found[strings.TrimPrefix(key, prefix)] = true
-			}
-		}
-		cursor = next
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }

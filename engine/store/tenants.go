@@ -80,13 +80,31 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 // twice, and stops at the first error.
 func EachTenantKey(ctx context.Context, s *Store, tenant string, do func(keys []string) error) error {
 	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
-	for cursor, more := uint64(0), true; err == nil && more; more = cursor != 0 {
-		var keys []string
-		if keys, cursor, err = node.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", ScanCount).Result(); err == nil && len(keys) > 0 {
+	if err != nil {
+		return err
+	}
+	pages := math.MaxInt
+	return eachPage(ctx, node, s.keys.Tenant(tenant)+":*", "", &pages, do)
+}
+
+// eachPage calls do with the keys of a node whose names match a pattern, page by page; kind "" stands for
+// keys of any type. It subtracts the pages from those that are left, and stops when that is negative, or
+// at the first error.
+func eachPage(ctx context.Context, node wire.Redis, pattern, kind string, left *int, do func(keys []string) error) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		if *left--; *left < 0 {
+			break
+		}
+		keys, next, err := node.ScanType(ctx, cursor, pattern, ScanCount, kind).Result()
+		if err == nil && len(keys) > 0 {
 			err = do(keys)
 		}
+		if err != nil {
+			return err
+		}
+		cursor = next
 	}
-	return err
+	return nil
 }
 
 // RemainingKeys counts a tenant's keys except its timers, and returns at most a few of them.
@@ -143,20 +161,7 @@ func (s *Store) FindStreams(ctx context.Context, pattern string, maxPages int) (
 func (s *Store) EachKey(ctx context.Context, pattern, kind string, maxPages int, do func(keys []string) error) (complete bool, err error) {
 	var first error
 	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, _ string) error {
-		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			if maxPages--; maxPages < 0 {
-				break
-			}
-			var keys []string
-			var err error
-			if keys, cursor, err = master.ScanType(ctx, cursor, pattern, ScanCount, kind).Result(); err == nil {
-				err = do(keys)
-			}
-			if err != nil {
-				first = cmp.Or(first, err)
-				break
-			}
-		}
+		first = cmp.Or(first, eachPage(ctx, master, pattern, kind, &maxPages, do))
 		return nil
 	})
 	err = cmp.Or(err, first)

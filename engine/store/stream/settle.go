@@ -47,48 +47,35 @@ const (
 func (s Streams) Replies(ctx context.Context, replies []Reply) ([]bool, error) {
 	sent := make([]bool, len(replies))
 	for from := 0; from < len(replies); {
-		n, data := 0, 0
-		for _, r := range replies[from:] {
-			if n == maxReplies || n > 0 && data+len(r.Event.Data) > maxData {
-				break
-			}
-			n, data = n+1, data+len(r.Event.Data)
+		part, n, data := replies[from:], 0, 0
+		var answered store.IDRange
+		for ; n < len(part) && n < maxReplies && (n == 0 || data+len(part[n].Event.Data) <= maxData); n++ {
+			data += len(part[n].Event.Data)
+			answered.Add(part[n].Message.ID)
 		}
-		if err := s.replies(ctx, replies[from:from+n], sent[from:]); err != nil {
+		m := part[0].Message
+		const own, each = 7, 10 // arguments
+		args := make([]any, 0, own+each*n)
+		args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(n), !s.rdb.Embedded)
+		for _, r := range part[:n] {
+			args = s.store.AppendEvent(append(args, &r.Message.ID), r.Event, m.Tenant, false)
+		}
+		out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
+		if err == nil && len(out) != 1+n {
+			err = wire.ErrReply
+		}
+		if err != nil {
 			return sent, store.Failed("reply", err)
+		}
+		for i, was := range out[1:] {
+			_, sent[from+i] = was.(string)
+		}
+		if wrong, _ := out[0].(string); wrong != "" {
+			return sent, store.Failed("reply", errors.New(wrong))
 		}
 		from += n
 	}
 	return sent, nil
-}
-
-// replies sends replies with one script call and records which replies were sent.
-func (s Streams) replies(ctx context.Context, replies []Reply, sent []bool) error {
-	m := replies[0].Message
-	var answered store.IDRange
-	for _, r := range replies {
-		answered.Add(r.Message.ID)
-	}
-	const own, each = 7, 10 // arguments
-	args := make([]any, 0, own+each*len(replies))
-	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(replies)), !s.rdb.Embedded)
-	for _, r := range replies {
-		args = s.store.AppendEvent(append(args, &r.Message.ID), r.Event, m.Tenant, false)
-	}
-	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
-	if err != nil {
-		return err
-	}
-	if len(out) != 1+len(replies) {
-		return wire.ErrReply
-	}
-	for i, was := range out[1:] {
-		_, sent[i] = was.(string)
-	}
-	if wrong, _ := out[0].(string); wrong != "" {
-		return errors.New(wrong)
-	}
-	return nil
 }
 
 // AcknowledgeOwned acknowledges a message if the consumer still owns it: another consumer that has

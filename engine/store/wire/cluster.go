@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mas
 	if err != nil {
 		return err
 	}
-	for _, address := range sortedKeys(masters) {
+	for _, address := range slices.Sorted(maps.Keys(masters)) {
 		if err := do(ctx, masters[address], address); err != nil {
 			return err
 		}
@@ -93,15 +94,6 @@ func AnyMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, mast
 		return nil
 	})
 	return cmp.Or(err, last)
-}
-
-func sortedKeys[T any](in map[string]T) []string {
-	out := make([]string, 0, len(in))
-	for key := range in {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // MasterOf returns a client of the node that has a key, and the address of that node, for commands
