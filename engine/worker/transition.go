@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
@@ -62,6 +63,45 @@ func (s *Service) write(ctx context.Context, c *store.Commit) (store.Outcome, er
 		s.reportCommit(c)
 	}
 	return outcome, err
+}
+
+// flush writes the planned commits, and separately handles the messages whose commits failed.
+func (s *Service) flush(ctx context.Context) error {
+	if len(s.commits) == 0 {
+		return nil
+	}
+	commits, planned := s.commits, s.planned
+	s.commits, s.planned = nil, nil
+	done, err := s.store.CommitAll(ctx, commits)
+	if store.Full(err) {
+		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
+	}
+	if err != nil {
+		return err
+	}
+	var retry []*store.Message
+	for i := range commits {
+		c, m := &commits[i], planned[i]
+		written := done[i].Err == nil && done[i].Outcome == store.Committed
+		fenced := done[i].Err == nil && done[i].Outcome == store.Fenced
+		if written {
+			s.reportCommit(c)
+		} else {
+			delete(s.executions, addressOf(m))
+		}
+		switch {
+		case written && c.Ack, fenced:
+			s.consumer().Report(delivery.Activity{What: delivery.Done, Message: *m})
+		case !written && (len(retry) == 0 || retry[len(retry)-1] != m):
+			retry = append(retry, m)
+		}
+	}
+	for _, m := range retry {
+		if err := s.handleSingly(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history

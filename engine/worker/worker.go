@@ -222,45 +222,6 @@ func plain(m *store.Message) bool {
 	return m.Err == nil && !retried && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
 
-// flush writes the planned commits, and separately handles the messages whose commits failed.
-func (s *Service) flush(ctx context.Context) error {
-	if len(s.commits) == 0 {
-		return nil
-	}
-	commits, planned := s.commits, s.planned
-	s.commits, s.planned = nil, nil
-	done, err := s.store.CommitAll(ctx, commits)
-	if store.Full(err) {
-		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
-	}
-	if err != nil {
-		return err
-	}
-	var retry []*store.Message
-	for i := range commits {
-		c, m := &commits[i], planned[i]
-		written := done[i].Err == nil && done[i].Outcome == store.Committed
-		fenced := done[i].Err == nil && done[i].Outcome == store.Fenced
-		if written {
-			s.reportCommit(c)
-		} else {
-			delete(s.executions, addressOf(m))
-		}
-		switch {
-		case written && c.Ack, fenced:
-			s.consumer().Report(delivery.Activity{What: delivery.Done, Message: *m})
-		case !written && (len(retry) == 0 || retry[len(retry)-1] != m):
-			retry = append(retry, m)
-		}
-	}
-	for _, m := range retry {
-		if err := s.handleSingly(ctx, m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // handleSingly handles a message by itself, and settles errors of the message. It returns only errors
 // of Redis, after which the message must be handled again; if Redis has no memory for it, it is set
 // aside without an error.
@@ -428,14 +389,24 @@ func (s *Service) catchUp(ctx context.Context, behind []store.Tail) error {
 	return nil
 }
 
-// loadMissing reads executions that the process does not have, in one round trip.
+// loadMissing reads executions that the process does not have, in one round trip. It skips those that have
+// ended or cannot be rebuilt.
 func (s *Service) loadMissing(ctx context.Context, missing []string) error {
 	found, err := s.store.WithHistories(ctx, s.batch[0].Tenant, missing, shortHistory)
 	if err != nil {
 		return redisError(ctx, err)
 	}
 	for _, w := range found {
-		if x := s.rebuildWhole(ctx, w); x != nil {
+		if w.Version == 0 || decide.Status(w.Status).Ended() {
+			continue
+		}
+		env, err := s.definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+		if err != nil {
+			continue
+		}
+		x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, snapshot: w.SnapshotVersion}
+		if x.state.Replay(env, w.History) == nil {
+			x.grown(w.History)
 			s.executions[address{w.Tenant, w.ID}] = x
 		}
 	}
@@ -444,21 +415,3 @@ func (s *Service) loadMissing(ctx context.Context, missing []string) error {
 
 // shortHistory is the length up to which histories are read together.
 const shortHistory = 200
-
-// rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or cannot be
-// rebuilt.
-func (s *Service) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedExecution {
-	if w.Version == 0 || decide.Status(w.Status).Ended() {
-		return nil
-	}
-	env, err := s.definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
-	if err != nil {
-		return nil
-	}
-	x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, snapshot: w.SnapshotVersion}
-	if x.state.Replay(env, w.History) != nil {
-		return nil
-	}
-	x.grown(w.History)
-	return x
-}
