@@ -161,11 +161,6 @@ func (in *Inbox) begin() *job {
 			return j
 		}
 	}
-	return in.beginCall()
-}
-
-// beginCall starts the next call, or returns nil if none may begin now.
-func (in *Inbox) beginCall() *job {
 	j, ok := in.calls.First(in.mayCall)
 	if !ok || !in.isolation.Enter(j.message) {
 		return nil

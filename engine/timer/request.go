@@ -20,15 +20,24 @@ type timerRequest struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event. Producers may omit what the event's attributes say, and give a
+// timerOf reads the timer of an event, in any of the forms that producers write. Producers may omit what the event's attributes say, and give a
 // duration instead of a time.
 func timerOf(m *store.Message) (event.Timer, error) {
 	if m.Err != nil {
 		return event.Timer{}, m.Err
 	}
-	t, err := readTimer(m)
-	if err != nil {
-		return t, err
+	t, usual := event.ScanTimer(string(m.Event.Data))
+	if !usual || t.FireAt.IsZero() {
+		var a timerRequest
+		if err := json.Unmarshal(m.Event.Data, &a); err != nil {
+			return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)
+		}
+		at, err := a.moment(m.Event.Time)
+		if err != nil && (m.Event.Type != event.TimerCancelled || !a.Keyed()) { // the key suffices to cancel it
+			return a.Timer, fmt.Errorf("the timer of event %s %w", m.Event.ID, err)
+		}
+		t = a.Timer
+		t.FireAt = at
 	}
 	t.Tenant, t.MovedTo = m.Tenant, time.Time{}
 	t.Execution = cmp.Or(t.Execution, m.Event.Execution)
@@ -69,26 +78,6 @@ func readInput(m *store.Message, t event.Timer) (event.Timer, error) {
 		return t, fmt.Errorf("the timer of event %s: %w", m.Event.ID, err)
 	}
 	return t, nil
-}
-
-// readTimer reads a timer in any of the forms that producers write.
-func readTimer(m *store.Message) (event.Timer, error) {
-	if t, usual := event.ScanTimer(string(m.Event.Data)); usual && !t.FireAt.IsZero() {
-		return t, nil
-	}
-	var a timerRequest
-	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
-		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)
-	}
-	at, err := a.moment(m.Event.Time)
-	if err != nil && m.Event.Type == event.TimerCancelled && a.Keyed() {
-		err = nil // the key suffices
-	}
-	if err != nil {
-		return a.Timer, fmt.Errorf("the timer of event %s %w", m.Event.ID, err)
-	}
-	a.Timer.FireAt = at
-	return a.Timer, nil
 }
 
 // moment returns when the timer is due if its durations count from since.
