@@ -29,7 +29,8 @@ A workflow grows without limit
 
 A host fails
   Its circuit breaker, one for each tenant and host, opens for 30 s after 10
-  failures in a row. A call that is repeated carries the same Idempotency-Key.
+  failures in a row. POST, PUT, PATCH and DELETE carry an Idempotency-Key; a
+  repeated call has the same one.
 
 An event cannot be handled
   After three attempts (MAX_RETRIES) it becomes a dead letter; the same commit
