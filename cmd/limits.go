@@ -31,6 +31,7 @@ Of one JSON value (error: that of the task):
                                    numbers, or 150,000 objects of one member;
                                    applies to inputs, responses, events and
                                    outputs
+  depth                 1,000      levels of nesting
   yaml-parts            400,000    lines, commas, brackets, colons and dashes of
                                    a YAML response
   yaml-depth            1,000      levels of nesting of a YAML response
@@ -62,7 +63,8 @@ Of one call (error: communication, 500), cannot be changed:
   timeout               60 s       from dialling to the last byte
   response body         10 MiB     decompressed
   headers               64 KiB     of the response
-  redirects             10         of one request, with redirect: true
+  redirects             10         of one request, with redirect: true (status:
+                                   that of the last response)
 
 Of one Redis with a maxmemory:
   LIMIT_REDIS_PERCENT   90         percent of it in use above which no execution

@@ -77,9 +77,9 @@ func TestTransportKeepsLimits(t *testing.T) {
 	limits := httpcall.Limits{AllowLoopback: true, Headers: 4 << 10, Body: 32 << 10}
 	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
 	for path, part := range map[string]string{
-		"/headers": "headers exceeded 4096 bytes",
+		"/headers": "the headers of the response are too large (limit headers)",
 		"/zipped":  "larger than 32 KiB",
-		"/line":    "headers exceeded 4096 bytes",
+		"/line":    "the headers of the response are too large (limit headers)",
 		"/switch":  "status 101 Switching Protocols: a response of another protocol than HTTP",
 		"/closed":  "the server closed the connection without a response",
 	} {
