@@ -25,13 +25,20 @@ mermaid elsewhere. FILE may be "-" for stdin.`,
 		formats[0], formats[1] = formats[1], formats[0]
 	}
 	format := cli.OutputFlag(c, formats...)
-	ascii := c.Flags().Bool("ascii", false, "draw the text with ASCII characters only")
+	ascii := c.Flags().Bool("ascii", false, "draw text, with ASCII characters only")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		form := format.String()
+		switch {
+		case *ascii && !c.Flags().Changed("output"):
+			form = "text"
+		case *ascii && form != "text":
+			return cli.Misusef("--ascii draws text, not %s: leave out one of the two", form)
+		}
 		def, err := cli.ReadDefinition(c.Context(), sh, args[0])
 		if err != nil {
 			return err
 		}
-		switch format.String() {
+		switch form {
 		case "text":
 			opts := graph.TextOptions{ASCII: *ascii || sh.ASCII(), Color: sh.OutColor()}
 			if sh.Terminal {
