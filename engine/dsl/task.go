@@ -80,6 +80,9 @@ func (p *tasks) taskList(n *yaml.Node, what string, at place) TaskList {
 	known := len(p.Mistakes)
 	at.siblings = &siblings{known: make(map[string]yaml.Pos, len(fields))}
 	for _, f := range fields {
+		if f.Key == "" {
+			p.Mistake(f.Pos, "give it one", "the name of this task is empty")
+		}
 		if pos, twice := at.siblings.known[f.Key]; twice {
 			p.Mistake(f.Pos, "give it another name", "this list already has a task %s, on line %d", yaml.Quote(f.Key), pos.Line)
 			continue
