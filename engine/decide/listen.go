@@ -355,7 +355,10 @@ func read(as string, envelope map[string]any) any {
 // wanted describes the events that a listen task waits for, by the types that are constants
 // of the document.
 func wanted(to dsl.Consumption) string {
-	if len(to.Filters) == 0 {
+	switch {
+	case len(to.Filters) == 0 && to.Mode == "all":
+		return "no event"
+	case len(to.Filters) == 0:
 		return "any event"
 	}
 	var types []string

@@ -61,7 +61,9 @@ func eventKeys() members {
 // attributes checks the standard attributes of an event.
 func (p *events) attributes(n *yaml.Node, s scope) {
 	for _, name := range []string{"id", "type", "time", "subject", "datacontenttype"} {
-		p.text(n.Get(name), name)
+		if s, ok := p.text(n.Get(name), name); ok && s == "" && (name == "id" || name == "type") {
+			p.Warn(ruleAttribute, n.Get(name).Pos, "", "no event has an empty %s", name)
+		}
 	}
 	for _, name := range []string{"source", "dataschema"} {
 		p.uri(n.Get(name), name, s)
@@ -122,7 +124,7 @@ func (p *events) filters(n *yaml.Node, mode string, s scope) []EventFilter {
 	}
 	items := p.list(n, mode)
 	if mode == "all" && n.Shape == yaml.List && len(items) == 0 {
-		p.Mistake(n.Pos, "add a filter: `- with: {type: …}`; any: [] accepts every event", "all is empty: it accepts no event, and never ends")
+		p.Warn(ruleEndless, n.Pos, "add a filter: `- with: {type: …}`; any: [] accepts every event", "all is empty: it accepts no event, and never ends")
 	}
 	var out []EventFilter
 	for _, item := range items {

@@ -84,6 +84,9 @@ func (p *expressions) value(n *yaml.Node, s scope) *expr.Value {
 		}
 		fields := make([]expr.Field, len(n.Fields))
 		for i, f := range n.Fields {
+			if whole(f.Key).is {
+				p.Warn(ruleText, f.Pos, "compute the whole map: '${ {(…): …} }'", "the key %s is not evaluated", yaml.Quote(f.Key))
+			}
 			fields[i] = expr.Field{Key: f.Key, Value: p.value(f.Value, s)}
 		}
 		return expr.Object(fields)

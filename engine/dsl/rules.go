@@ -35,7 +35,7 @@ func Rules() []Rule {
 		{expr.RuleConstant, "a condition that is always true or always false"},
 		{expr.RuleMeaning, "an expression that jq reads differently than it looks"},
 		{ruleUnreachable, "a task that is never reached"},
-		{ruleEndless, "tasks that lead only to themselves"},
+		{ruleEndless, "tasks that never end"},
 		{ruleRetryLimit, "a retry without a limit"},
 		{ruleJitter, "a jitter from more to less"},
 		{ruleMethod, "an unknown HTTP method"},
