@@ -109,7 +109,8 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 	if m.Dry {
 		return out, nil
 	}
-	return out, m.commit(ctx, x, hash, r, &out)
+	err = m.commit(ctx, x, hash, r, &out)
+	return out, err
 }
 
 // derivedID returns the default id of the execution that a reset creates.

@@ -229,7 +229,8 @@ func (t *Target) Resolve(ctx context.Context) (location, error) {
 	if err := store.CheckTenant(p.tenant.Value); err != nil {
 		return p, Fail(ExitMisuse, fmt.Errorf("%s: %w", p.tenant.From, err))
 	}
-	return p, t.setPassword(&p, c, file)
+	err = t.setPassword(&p, c, file)
+	return p, err
 }
 
 func fromFlag(value, name string) source { return source{Value: value, From: "flag --" + name} }

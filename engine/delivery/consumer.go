@@ -169,7 +169,8 @@ func (c *Consumer) reader() stream.Reader {
 func (c *Consumer) read(ctx context.Context, r *stream.Reader, count int, block time.Duration) (f Fetched, err error) {
 	large, fewer := c.size.large(r.Tenants)
 	if len(large) == 0 {
-		return f, c.readEvents(ctx, r, r.Tenants, count, block, &f)
+		err = c.readEvents(ctx, r, r.Tenants, count, block, &f)
+		return f, err
 	}
 	fewer = min(fewer, count)
 	if others := Without(r.Tenants, large); len(others) > 0 {
@@ -181,7 +182,8 @@ func (c *Consumer) read(ctx context.Context, r *stream.Reader, count int, block 
 			return f, nil
 		}
 	}
-	return f, c.readEvents(ctx, r, r.Tenants, fewer, block, &f)
+	err = c.readEvents(ctx, r, r.Tenants, fewer, block, &f)
+	return f, err
 }
 
 // readEvents adds up to count events of each of the tenants to f. It acknowledges handled ones in the
