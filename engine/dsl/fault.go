@@ -220,7 +220,10 @@ func (p *faults) backoff(n *yaml.Node) string {
 	}
 	found := "constant"
 	for _, f := range n.Fields {
-		p.mapOf(f.Value, "retry.backoff."+yaml.Short(f.Key))
+		for _, option := range p.mapOf(f.Value, "retry.backoff."+yaml.Short(f.Key)) {
+			p.Warn(ruleUnknownKey, option.Pos, "the delay grows with the number of the retry n: linear by n, exponential by 2^(n-1)",
+				"%s is not a known key of retry.backoff.%s: it is ignored", yaml.Quote(option.Key), yaml.Short(f.Key))
+		}
 		if slices.Contains(kinds, f.Key) {
 			found = f.Key
 		}
