@@ -36,7 +36,9 @@ func (p *reader) object(n *yaml.Node, what string, m members) bool {
 			continue
 		}
 		parent, _, _ := strings.Cut(m.below[f.Key], ":")
-		misspelt = append(misspelt, closest(f.Key, free), parent)
+		if !m.open || parent != "" { // otherwise the key is no mistake
+			misspelt = append(misspelt, closest(f.Key, free), parent)
+		}
 		p.unknownKey(f, what, m, free)
 		if parent != "" {
 			continue
