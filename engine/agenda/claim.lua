@@ -73,6 +73,17 @@ local function claim_all(ids)
   return open, others
 end
 
+-- restart_leases restarts leases that began before the clock of Redis went back: otherwise an event of
+-- a dead process would wait until the clock has caught up.
+local function restart_leases()
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. ':processing', '(' .. ends, '+inf', 'LIMIT', 0, most)) do
+    local record = redis.call('GET', P .. ':event:' .. text_of(id))
+    local updated = record and string.match(record, '^[^\n]*,"updated":(%d+)')
+    if updated and tonumber(updated) > tonumber(now) then redis.call('ZADD', P .. ':processing', ends, id) end
+  end
+end
+
+restart_leases()
 local ended = take_ended(P, now, most)
 if #ended > 0 then
   local open, others = claim_all(ended)

@@ -231,6 +231,39 @@ func testLedger(t *testing.T, start func(t *testing.T) redisServer) {
 	})
 }
 
+// An event of a dead process is claimed after a lease, although the clock of Redis has gone back.
+func TestLeaseAfterClockWentBack(t *testing.T) {
+	t.Parallel()
+	server := servers()["memory"](t)
+	l := agenda.NewLedger(server.connect(), agenda.Defaults())
+	claim := func() []schedule.Event {
+		t.Helper()
+		claimed, err := l.Claim(t.Context(), schedule.Claim{Partition: 0, Limit: 10, Owner: "o", Lease: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return claimed.Events
+	}
+	if err := l.SetPartitions(t.Context(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	due := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	if _, err := l.Place(t.Context(), []schedule.Event{{
+		Content: schedule.Content{Due: due, Topic: "t"}, ID: uuid(1), Status: schedule.Scheduled, Version: 1, Next: due, Created: due, Updated: due,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := claim(); len(got) != 1 {
+		t.Fatalf("%d claimed, want 1", len(got))
+	}
+	for step, want := range []int{0, 0, 1} {
+		server.advance([]time.Duration{-10 * time.Minute, 29 * time.Second, 2 * time.Second}[step])
+		if got := claim(); len(got) != want || want == 1 && got[0].Attempts != 1 {
+			t.Errorf("step %d after the clock has gone back: claimed %+v, want %d", step, got, want)
+		}
+	}
+}
+
 // All of it also holds on a Redis Cluster, which one test uses at a time.
 func TestCluster(t *testing.T) {
 	t.Parallel()

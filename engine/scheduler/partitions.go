@@ -124,6 +124,17 @@ func (q *partitionQueue) pause(until time.Time) {
 	}
 }
 
+// restart makes all partitions due now.
+func (q *partitionQueue) restart() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.paused = time.Time{}
+	for _, one := range q.partitions {
+		one.due = time.Time{}
+		one.signal()
+	}
+}
+
 // owned returns the number of partitions that this process owns.
 func (q *partitionQueue) owned() (n int) {
 	q.mu.Lock()

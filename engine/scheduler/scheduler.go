@@ -169,7 +169,7 @@ func (s *Scheduler) heartbeat(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.clock.set(members.Now)
+	s.setClock(members.Now)
 	if members.Count == 0 { // Redis has lost everything
 		return 0, s.ledger.SetPartitions(ctx, 0, int(s.count.Load()))
 	}
@@ -254,23 +254,40 @@ func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Log
 	}
 }
 
-// clock estimates the time of Redis between two replies.
+// clock estimates the time of Redis between two replies. Jumps of the machine's clock do not matter.
 type clock struct {
 	local func() time.Time
 
-	mu     sync.Mutex
-	offset time.Duration // of Redis from the local clock
+	mu       sync.Mutex
+	read, at time.Time // the time of Redis in the last reply, and the local time then; zero before the first
 }
 
-// set records that Redis' time is now.
-func (c *clock) set(now time.Time) {
+// set records that Redis' time is now, and returns by how much the estimate was ahead of it.
+func (c *clock) set(now time.Time) (ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.offset = now.Sub(c.local())
+	ahead = c.estimate().Sub(now)
+	c.read, c.at = now, c.local()
+	return ahead
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.local().Add(c.offset)
+	return c.estimate()
+}
+
+func (c *clock) estimate() time.Time {
+	if c.at.IsZero() {
+		return c.local()
+	}
+	return c.read.Add(c.local().Sub(c.at))
+}
+
+// setClock sets the clock. If Redis' time has gone back, the partitions are looked at as if for the
+// first time: they would wait until it has caught up.
+func (s *Scheduler) setClock(now time.Time) {
+	if s.clock.set(now) > time.Second {
+		s.queue.restart()
+	}
 }

@@ -50,7 +50,7 @@ func (w *worker) claim(ctx context.Context) (schedule.Claimed, error) {
 		w.queue.release(w.partition, w.clock.now().Add(w.opts.Retry.Longest))
 		return claimed, err
 	}
-	w.clock.set(claimed.Now)
+	w.setClock(claimed.Now)
 	next := claimed.Now.Add(w.opts.Poll)
 	if !claimed.Next.IsZero() && claimed.Next.Before(next) {
 		next = claimed.Next

@@ -39,3 +39,29 @@ func TestPublishedAfterClaim(t *testing.T) {
 		t.Errorf("%+v, %v: want a lateness of 0", seen, err)
 	}
 }
+
+// When Redis' clock has gone back, no partition waits until it has caught up. A jump of the machine's
+// clock changes nothing.
+func TestClockGoesBack(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	local := start
+	s := &Scheduler{queue: newPartitionQueue(), clock: &clock{local: func() time.Time { return local }}}
+	s.queue.set([]int{0}, func(int) bool { return true })
+	redis := start.Add(10 * time.Minute)
+	s.setClock(redis)
+	if _, ok := s.queue.reserve(nil); !ok {
+		t.Fatal("no partition")
+	}
+	s.queue.release(0, redis.Add(30*time.Second))
+	s.queue.pause(redis.Add(time.Second))
+	local = start.Add(5 * time.Second)
+	s.setClock(redis.Add(5 * time.Second))
+	if got := s.queue.due(0); !got.Equal(redis.Add(30 * time.Second)) {
+		t.Errorf("without a jump it is due at %s", got)
+	}
+	s.setClock(start)
+	if got := s.queue.due(0); !got.Before(start) {
+		t.Errorf("after the jump it is due at %s, in %s", got, got.Sub(s.clock.now()))
+	}
+}

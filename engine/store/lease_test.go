@@ -1,6 +1,9 @@
 package store_test
 
 import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc64"
 	"testing"
 	"time"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
 )
 
@@ -86,4 +90,40 @@ var leases = []check{
 			t.Errorf("crashes %v after its own claim", got)
 		}
 	}},
+}
+
+// A message that was delivered before the clock of Redis went back is claimed after a lease, although its
+// time of delivery is in the future.
+func TestClaimAfterClockWentBack(t *testing.T) {
+	t.Parallel()
+	const lease, ahead = 50 * time.Millisecond, time.Hour
+	w := newEnvironment(t, redistest.Start(t), nil, store.Options{})
+	w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w0")
+	var delivered time.Time
+	for _, group := range w.rdb.XInfoStreamFull(t.Context(), streamKey, 1).Val().Groups {
+		if group.Name == store.WorkerGroup {
+			delivered = group.Pending[0].DeliveryTime
+		}
+	}
+	// The dump of the stream, with another time of the delivery and the checksum of that.
+	dump := []byte(w.rdb.Dump(t.Context(), streamKey).Val())
+	little := binary.LittleEndian.AppendUint64
+	dump = bytes.ReplaceAll(dump[:len(dump)-8], little(nil, uint64(delivered.UnixMilli())), little(nil, uint64(delivered.Add(ahead).UnixMilli())))
+	// hash/crc64 inverts the sum before and after; Redis does not.
+	sum := ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5), dump)
+	must(t, w.rdb.RestoreReplace(t.Context(), streamKey, 0, string(little(dump, sum))).Err())
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		now, err := w.Now(t.Context())
+		must(t, err)
+		msgs, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w1"), lease, 10, now)
+		must(t, err)
+		if len(msgs) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not claimed within 10s: %+v", w.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{
+				Stream: streamKey, Group: store.WorkerGroup, Start: "-", End: "+", Count: 1,
+			}).Val())
+		}
+	}
 }

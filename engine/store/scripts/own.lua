@@ -7,7 +7,11 @@
 -- Returns 1 if the process is the owner now, else 0.
 
 local owner = redis.call('GET', KEYS[1])
-if owner and owner ~= ARGV[1] then return 0 end
+if owner and owner ~= ARGV[1] then
+  -- After the clock of Redis went back, a lease would last until it has caught up.
+  if redis.call('PTTL', KEYS[1]) > 2 * ARGV[2] and ARGV[2] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+  return 0
+end
 if ARGV[2] == '0' then
   redis.call('DEL', KEYS[1])
   return 0

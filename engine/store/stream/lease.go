@@ -133,6 +133,7 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 		}
 		for i, w := range pages {
 			first, oldest, err := s.firstAbandoned(ctx, w, lease)
+			err = errors.Join(err, s.restartLeases(ctx, tenants[i], w, lease, now))
 			if first != "" {
 				var msgs []store.Message
 				at := now
@@ -206,6 +207,19 @@ func (s Streams) firstAbandoned(ctx context.Context, w pendingPage, lease time.D
 		return "", oldest, store.Failed("read the pending entries", err)
 	}
 	return entries[0].ID, entries[0].Idle, nil
+}
+
+// restartLeases renews, for their owners, entries whose idle time is 0 although they were not added within
+// a lease from now. That changes nothing, unless the clock of Redis has gone back since they were delivered:
+// then their idle time would stay 0 until the clock has caught up, however long their owner has been dead.
+func (s Streams) restartLeases(ctx context.Context, tenant string, w pendingPage, lease time.Duration, now time.Time) error {
+	var unaged []store.Message
+	for _, entry := range w.entries.Val() {
+		if entry.Idle == 0 && now.Sub(store.IDTime(entry.ID)).Abs() > lease {
+			unaged = append(unaged, store.Message{Tenant: tenant, Group: w.args.Group, Consumer: entry.Consumer, ID: entry.ID})
+		}
+	}
+	return s.setIdle(ctx, 0, unaged, nil)
 }
 
 // ForgetCrashes drops the crash counts of messages that are no longer pending.
