@@ -14,7 +14,7 @@ import (
 type table struct {
 	task   *dsl.Task
 	once   sync.Once
-	vars   []string // variables that its expressions use and that the executor cannot compute, sorted
+	vars   []string // variables that its expressions use, sorted
 	config []byte   // the task as JSON
 }
 
@@ -26,9 +26,7 @@ func (tab *table) prepared() *table {
 			tab.vars = append(tab.vars, p.Vars()...)
 		}
 		slices.Sort(tab.vars)
-		tab.vars = slices.DeleteFunc(slices.Compact(tab.vars), func(name string) bool {
-			return name == "input" || name == "secrets" || name == "runtime" || name == "authorization"
-		})
+		tab.vars = slices.Compact(tab.vars)
 	})
 	return tab
 }
@@ -86,16 +84,21 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 	data = canonical.Append(data, n.Input.V)
 	data = append(data, `,"config":`...)
 	data = append(data, tab.config...)
-	if len(tab.vars) > 0 {
-		scope := m.scope(n, n.Input.V)
-		vars := make(map[string]any, len(tab.vars))
-		for _, name := range tab.vars {
-			value, err := scope.Var(name)
-			if err != nil {
-				return nil, err
+	scope, vars := m.scope(n, n.Input.V), map[string]any{}
+	for _, name := range tab.vars {
+		switch name {
+		case "input", "secrets", "runtime", "authorization": // the executor computes these, unless a loop uses the name
+			if _, bound := n.parent.bound(name); !bound {
+				continue
 			}
-			vars[name] = value
 		}
+		value, err := scope.Var(name)
+		if err != nil {
+			return nil, err
+		}
+		vars[name] = value
+	}
+	if len(vars) > 0 {
 		data = append(data, `,"vars":`...)
 		data = canonical.Append(data, vars)
 	}

@@ -59,10 +59,8 @@ func (ev *evaluator) view(n, around *Node, dot any) *view {
 // value returns the value of a variable. The parser has checked that the variable may be
 // used here, so a missing value is the engine's fault.
 func (v *view) value(name string) (any, error) {
-	for n := v.around; n != nil; n = n.parent {
-		if bound, ok := n.Vars.find(name); ok {
-			return bound, nil
-		}
+	if bound, ok := v.around.bound(name); ok {
+		return bound, nil
 	}
 	switch name {
 	case "context":
@@ -83,6 +81,17 @@ func (v *view) value(name string) (any, error) {
 	default:
 		return v.ev.env.constant(name)
 	}
+}
+
+// bound returns the value of a variable that the task or one around it binds. A function sees none of
+// those around its call.
+func (n *Node) bound(name string) (any, bool) {
+	for ; n != nil && n.task.Kind != dsl.Call; n = n.parent {
+		if value, ok := n.Vars.find(name); ok {
+			return value, true
+		}
+	}
+	return nil, false
 }
 
 // constant returns the variables that are the same for all executions of an Env.

@@ -181,8 +181,12 @@ func (p *reader) variable(n *yaml.Node, what, fallback string) string {
 		p.Mistake(n.Pos, "use letters, digits and _ only", "%s: %s cannot be the name of a variable", what, yaml.Quote(s))
 		return fallback
 	}
-	if s[0] == '$' {
-		return s[1:]
+	s = strings.TrimPrefix(s, "$")
+	switch {
+	case s == "ENV", strings.HasPrefix(s, "__"):
+		p.Warn(ruleShadowed, n.Pos, "give it another name", "%s: no expression can use $%s", what, s)
+	case scope(nil).exported().has(s):
+		p.Warn(ruleShadowed, n.Pos, "give it another name", "%s: $%s already has another meaning, which it loses inside this task", what, s)
 	}
 	return s
 }

@@ -22,6 +22,7 @@ const (
 	ruleBranchExports = "branch-exports"
 	ruleGoDuration    = "go-duration"
 	ruleAttribute     = "event-attribute"
+	ruleShadowed      = "variable-name"
 )
 
 // Rule is a rule that a valid document may break.
@@ -50,6 +51,7 @@ func Rules() []Rule {
 		{ruleExitInLoop, "exit in a loop: runtimes disagree what it leaves"},
 		{ruleBranchExports, "two branches that export: runtimes disagree"},
 		{ruleGoDuration, "a duration such as 1h30m, which only flunq accepts"},
+		{ruleShadowed, "a variable whose name is taken: input, context"},
 		{ruleAttribute, "an event attribute that is dropped or has an invalid name"},
 	}
 }
