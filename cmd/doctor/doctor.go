@@ -91,7 +91,7 @@ Each line is ok, warn, bad, or unknown if it cannot be checked. The exit code is
 something is bad, and 6 if Redis cannot be reached.
 
 Healthy tenants share one line, and so do the checks that a master of a cluster prevents
-because it does not answer. If many tenants have the same problem, the first ones are shown
+because it does not respond. If many tenants have the same problem, the first ones are shown
 and the others counted; --all and -o json show each.`,
 		Example: `  flunq doctor -A
   flunq doctor -o json | jq '.findings[] | select(.state == "bad")'`,
