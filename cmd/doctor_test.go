@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,17 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	}
 	// Redis has just started: the process may still register again.
 	says(0, "services", "unknown no process runs the worker, executor or timer (the last one, flunq serve (pid 7 on h), sent its last heartbeat 1m")
+	// The text condenses dead processes, which have no tenant.
+	for i := range 14 {
+		dead := entry("dead"+strconv.Itoa(i), nil, true, "worker")
+		dead.PID, dead.Heartbeat = i, one.Heartbeat
+		if err := rdb.HSet(ctx, store.ProcessesKey, dead.Name, event.Encode(dead)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, _, _ := flunq(t, nil, "doctor", "--redis-url", "redis://"+server.Addr()); !strings.Contains(text, "processes      6 more like these\n") {
+		t.Errorf("15 dead processes: %s", text)
+	}
 	// A reader that has not registered is an earlier version.
 	if err := rdb.Del(ctx, store.ProcessesKey).Err(); err != nil {
 		t.Fatal(err)

@@ -91,7 +91,7 @@ func (d *doctor) listProcesses() {
 	}
 	switch n := len(alive); {
 	case n == 0 && d.justUp():
-		d.report("processes", isUnknown, "none has registered", restarted)
+		d.report("processes", isUnknown, "none has registered since Redis started", restarted)
 	case n == 0 && d.anyDead(): // reported below
 	case n == 0:
 		d.report("processes", isDoubtful, "none is running", "flunq serve starts one")

@@ -117,7 +117,10 @@ func few(alike []finding) []finding {
 	}
 	rest := finding{Check: alike[0].Check, State: alike[0].State}
 	tenants := tenantsOf(alike[maxAlike:])
-	rest.Text = fmt.Sprintf("%s more like these, in %s: %s", history.Number(len(alike)-maxAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
+	rest.Text = history.Number(len(alike)-maxAlike) + " more like these"
+	if tenants[0] != "" {
+		rest.Text += fmt.Sprintf(", in %s: %s", history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
+	}
 	rest.Remedy = "flunq doctor -A --all shows each"
 	return append(slices.Clone(alike[:maxAlike]), rest)
 }
