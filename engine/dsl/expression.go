@@ -30,11 +30,16 @@ func (p *expressions) expression(n *yaml.Node, what string, s scope) *expr.Progr
 	}
 	inner := whole(src)
 	if !inner.is {
-		if strings.HasPrefix(strings.TrimSpace(src), "${") {
+		switch {
+		case !strings.HasPrefix(strings.TrimSpace(src), "${"):
+			inner.source = src
+		case yaml.HasClosingBrace(src):
+			p.Mistake(n.Pos, "put ${ } around all of it, or leave it out", "the expression %s is only partly inside ${ }", yaml.Quote(src))
+			return nil
+		default:
 			p.unclosed(n)
 			return nil
 		}
-		inner.source = src
 	}
 	return p.compile(n, inner, s)
 }
