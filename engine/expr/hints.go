@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
@@ -271,6 +272,8 @@ func (h *hinter) infix(t token, was string) error {
 		return h.wrong(h.token(-1).start, "write ."+t.text, "there is a space after the dot")
 	case h.word >= len(h.words):
 		return h.wrong(len(h.src), "", "the expression ends too early")
+	case t.kind == operatorToken && strings.IndexFunc(t.text, unicode.IsLetter) == 0:
+		return h.wrong(t.start, `quote names with other letters: ."…"`, "without quotes, a name has only the letters a to z, not %s", t.text)
 	case h.word == 0 && (t.kind == operatorToken || t.text == "and" || t.text == "or"):
 		return h.wrong(t.start, "", "something is missing before %s", t.text)
 	case t.kind != operatorToken && h.word > 0 && (h.token(-1).kind == fieldToken || h.token(-1).kind == numberToken || strings.Contains(")]", was)):

@@ -32,6 +32,7 @@ func TestSyntaxError(t *testing.T) {
 		{".a ? 1 : 2", "?", "jq has no ? :", "write: if .a then 1 else 2 end"},
 		{".items.0.name", ".0", "the items of a list are not accessed with a dot", "write [0]"},
 		{"$.a.b[0]", "$", "in jq the data is the dot, not $", "begin with the dot: .a.b[0]"},
+		{".a.größe > 1", "ö", "without quotes, a name has only the letters a to z, not ö", `quote names with other letters: ."…"`},
 		{".a[*]", "[", "jq has no [*]", "for all items, write []"},
 		{".a.map(.x)", ".map", "jq has no methods: a value goes to a function through |", "write: .a | map(…)"},
 		{".a.b.toUpperCase()", ".toUpperCase", "jq has no methods: a value goes to a function through |", "write: (.a.b | ascii_upcase)"},
