@@ -6,6 +6,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -15,11 +16,11 @@ import (
 // Env holds everything that decisions about one definition need besides the events. It is
 // read-only, and any number of executions may use it concurrently.
 type Env struct {
-	def    *dsl.Definition
-	opts   Options
-	tables map[string]*table
-	base   string // base URI of standard errors
-	root   *dsl.Task
+	def      *dsl.Definition
+	opts     Options
+	requests map[string]func() requestParts // by the reference of the task
+	base     string                         // base URI of standard errors
+	root     *dsl.Task
 }
 
 // Options configures an Env.
@@ -75,7 +76,7 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 	if opts.Limits == (Limits{}) {
 		opts.Limits = DefaultLimits()
 	}
-	env := &Env{def: def, opts: opts, tables: make(map[string]*table, def.Size()), base: event.BaseV1}
+	env := &Env{def: def, opts: opts, requests: make(map[string]func() requestParts, def.Size()), base: event.BaseV1}
 	if opts.Redactor == nil {
 		env.opts.Redactor = event.NewRedactor(opts.Secrets)
 	}
@@ -83,10 +84,8 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 		env.base = event.BaseMain
 	}
 	env.root = &dsl.Task{Name: def.Document.Name, Kind: dsl.Do, Do: def.Do}
-	tables := make([]table, 0, def.Size())
 	for ref, t := range def.Tasks() {
-		tables = append(tables, table{task: t})
-		env.tables[ref] = &tables[len(tables)-1]
+		env.requests[ref] = sync.OnceValue(func() requestParts { return partsOf(t) }) // most tasks are never requested
 	}
 	return env
 }

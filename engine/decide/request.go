@@ -2,7 +2,6 @@ package decide
 
 import (
 	"slices"
-	"sync"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -10,25 +9,20 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// table caches the parts that all requests for a task share.
-type table struct {
-	task   *dsl.Task
-	once   sync.Once
+// requestParts are the parts that all requests for a task share.
+type requestParts struct {
 	vars   []string // variables that its expressions use, sorted
 	config []byte   // the task as JSON
 }
 
-// prepared fills the table on first use: most tasks are never requested.
-func (tab *table) prepared() *table {
-	tab.once.Do(func() {
-		tab.config = canonical.Encode(tab.task.Raw)
-		for _, p := range programs(tab.task) {
-			tab.vars = append(tab.vars, p.Vars()...)
-		}
-		slices.Sort(tab.vars)
-		tab.vars = slices.Compact(tab.vars)
-	})
-	return tab
+func partsOf(t *dsl.Task) requestParts {
+	p := requestParts{config: canonical.Encode(t.Raw)}
+	for _, program := range programs(t) {
+		p.vars = append(p.vars, program.Vars()...)
+	}
+	slices.Sort(p.vars)
+	p.vars = slices.Compact(p.vars)
+	return p
 }
 
 // programs returns the expressions that an executor evaluates for a task.
@@ -78,14 +72,14 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 
 // requested returns the data of the published request for a task.
 func (m *machine) requested(n *Node) ([]byte, error) {
-	tab := m.env.tables[n.task.Ref].prepared()
+	parts := m.env.requests[n.task.Ref]()
 	data := m.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = canonical.Append(data, n.Input.V)
 	data = append(data, `,"config":`...)
-	data = append(data, tab.config...)
+	data = append(data, parts.config...)
 	scope, vars := m.scope(n, n.Input.V), map[string]any{}
-	for _, name := range tab.vars {
+	for _, name := range parts.vars {
 		switch name {
 		case "input", "secrets", "runtime", "authorization": // the executor computes these, unless a loop uses the name
 			if _, bound := n.parent.bound(name); !bound {

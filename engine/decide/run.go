@@ -13,7 +13,11 @@ import (
 // its index to the iteration. A list in which a task jumped back adds "r" and the number of
 // jumps, preceded by "r0" for each enclosing list without jumps. A function adds the
 // reference of its call. A try adds the number of its retries to the attempt, preceded by
-// "0" for each enclosing try without retries.
+// "0" for each enclosing try without retries:
+//
+//	#2     in the third iteration of a loop; #2.0 in the first one of a loop inside
+//	#r1    after a task of the list has jumped back; #r0.r1 if that was in a list inside
+//	@1     in the first retry of a try; @0.1 if that is inside another try
 func (n *Node) setRun() {
 	p := n.parent
 	n.Run.Ref = n.task.Ref

@@ -10,6 +10,17 @@ import (
 	"flunq.io/flunq/engine/expr/budget"
 )
 
+// A compiled expression pays for all of its work. gojq pays one step for an operator or a call of a
+// function, however large its operands are. So these are replaced by functions of package budget, or
+// preceded by them, which get the meter as an argument:
+//
+//	.a + .b         __add(.a; .b; $__meter)
+//	keys            __shallow($__meter) | keys
+//	sort_by(.a)     __each($__meter) | sort_by(.a | __sort($__meter))
+//	.[$i]           (. | __chars($__meter))[__key($i; $__meter)]
+//	"at \(.a)"      __add("at "; .a | __deep(1; $__meter) | tostring; $__meter)
+//	.a = 1          1 as $__value | __update($__meter) as $__update | _assign(getpath(__path(path(.a); $__update)); $__value)
+
 func wrapped(t *gojq.Term) *gojq.Query { return &gojq.Query{Term: t} }
 
 func called(name string, args ...*gojq.Query) *gojq.Query {
