@@ -309,23 +309,16 @@ func (env *Env) ListenTypes() (types []string, complete bool) {
 			types = append(types, "*")
 		}
 		for _, f := range filtersOf(t) {
-			typ, stated := statedType(f)
+			typ, constant := constantType(f)
+			complete = complete && (constant || typeValue(f) == nil)
+			if !constant || !plainType(typ) {
+				typ = "*"
+			}
 			types = append(types, typ)
-			complete = complete && stated
 		}
 	}
 	slices.Sort(types)
 	return slices.Compact(types), complete
-}
-
-// statedType returns the same type as typeOf if it is a constant of the document. Otherwise
-// it returns "*", and stated is false.
-func statedType(f dsl.EventFilter) (typ string, stated bool) {
-	typ, ok := constantType(f)
-	if ok && plainType(typ) {
-		return typ, true
-	}
-	return "*", ok || typeValue(f) == nil
 }
 
 // filtersOf returns all filters of a listen task, those of until last.

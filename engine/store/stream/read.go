@@ -65,7 +65,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	if s.keys.Clustered() {
 		return s.readSlots(ctx, r, count, block)
 	}
-	got, err := s.read(ctx, r, count, block)
+	got, err := s.readOnce(ctx, r, count, block)
 	if redis.HasErrorPrefix(err, "NOGROUP") {
 		// The group or the stream was removed. Executions recognise events that they
 		// have handled, so reading from the beginning repeats nothing.
@@ -74,7 +74,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 				return got, wrong
 			}
 		}
-		got, err = s.read(ctx, r, count, block)
+		got, err = s.readOnce(ctx, r, count, block)
 	}
 	if err != nil && len(r.Tenants) > 1 && !store.Temporary(store.Failed("", err)) {
 		return s.readEach(ctx, r, count)
@@ -82,8 +82,8 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	return got, store.Failed("read the stream", err)
 }
 
-// read acknowledges handled messages and reads the streams in one round trip.
-func (s Streams) read(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
+// readOnce acknowledges handled messages and reads the streams in one round trip.
+func (s Streams) readOnce(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
@@ -112,7 +112,7 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result,
 	for _, tenant := range r.Tenants {
 		one := r
 		one.Tenants = []string{tenant}
-		got, wrong := s.read(ctx, one, count, 0)
+		got, wrong := s.readOnce(ctx, one, count, 0)
 		if wrong != nil {
 			err = errors.Join(err, store.Failed("read the stream of "+tenant, wrong))
 			continue
