@@ -25,7 +25,7 @@ func TestMasterIsDown(t *testing.T) {
 	dies := cluster.MasterOf(t, st.ClockKey())
 	up, down := "", ""
 	for i := 0; up == "" || down == ""; i++ {
-		if tenant := fmt.Sprint("t-", i); cluster.MasterOf(t, st.TenantKeys(tenant).Stream) == dies {
+		if tenant := fmt.Sprint("t-", i); cluster.MasterOf(t, st.Keys().Stream(tenant)) == dies {
 			down = tenant
 		} else {
 			up = tenant
@@ -58,7 +58,7 @@ func TestMasterIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := func() bool {
-		last := st.Redis().XRevRangeN(t.Context(), st.TenantKeys(up).Stream, "+", "-", 1).Val()
+		last := st.Redis().XRevRangeN(t.Context(), st.Keys().Stream(up), "+", "-", 1).Val()
 		return len(last) == 1 && last[0].Values["type"] == "com.y"
 	}
 	for end := time.Now().Add(20 * time.Second); len(exchange.Records("out-"+up)) == 0 || !taken(); {

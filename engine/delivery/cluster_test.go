@@ -26,7 +26,7 @@ func TestMasterIsDown(t *testing.T) {
 	var down []string // two tenants of this master
 	for i := 0; up == "" || len(down) < 2; i++ {
 		tenant := fmt.Sprint("t-", i)
-		if cluster.MasterOf(t, st.TenantKeys(tenant).Stream) == dies {
+		if cluster.MasterOf(t, st.Keys().Stream(tenant)) == dies {
 			down = append(down, tenant)
 		} else {
 			up = tenant
@@ -35,7 +35,7 @@ func TestMasterIsDown(t *testing.T) {
 	}
 	must(t, st.Publish(t.Context(), event.Event{ID: "1", Source: "/test", Type: "com.x", Tenant: up}))
 	must(t, st.Redis().XReadGroup(t.Context(), &redis.XReadGroupArgs{
-		Group: store.WorkerGroup, Consumer: "dead", Streams: []string{st.TenantKeys(up).Stream, ">"}, Block: -1,
+		Group: store.WorkerGroup, Consumer: "dead", Streams: []string{st.Keys().Stream(up), ">"}, Block: -1,
 	}).Err())
 	dies.Kill()
 

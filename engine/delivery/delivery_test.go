@@ -258,7 +258,7 @@ func TestClaimBesideABrokenStream(t *testing.T) {
 	if got, err := stream.New(d.Store).Read(t.Context(), r, 1, 0); err != nil || len(got.Messages) != 1 {
 		t.Fatalf("%d messages, error %v", len(got.Messages), err)
 	}
-	must(t, d.mini.Set(d.Store.TenantKeys("broken").Stream, "no stream"))
+	must(t, d.mini.Set(d.Store.Keys().Stream("broken"), "no stream"))
 	d.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))
 	opts := delivery.Defaults("worker", store.WorkerGroup)
 	opts.Consumer, opts.Tenants, opts.Block = "w2", delivery.NewTenantSet("broken", tenant), 0

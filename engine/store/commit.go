@@ -129,7 +129,6 @@ func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
 type commitBatch struct {
 	store           *Store
 	tenant          string
-	where           *TenantKeys
 	group, consumer string   // of the messages; empty if there are none
 	names           []string // of the executions, for errors
 	refused         []error  // why a transition is left out; nil if it is not
@@ -140,7 +139,7 @@ type commitBatch struct {
 }
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b := &commitBatch{store: s, tenant: commits[0].Tenant, where: s.TenantKeys(commits[0].Tenant)}
+	b := &commitBatch{store: s, tenant: commits[0].Tenant}
 	const usual = 29 // arguments of a transition besides its events
 	size := 0
 	for i := range commits {
@@ -214,7 +213,7 @@ func (b *commitBatch) add(c *Commit, lost map[string]bool) {
 
 // addKeys adds the keys of a transition, and returns how many listener sets it joins and leaves.
 func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
-	execution := b.where.Execution(c.Execution)
+	execution := b.store.keys.Execution(c.Tenant, c.Execution)
 	history := execution + historySuffix
 	b.keys = append(b.keys, execution, history)
 	listeners := func(types []string, counted bool) (n int) {
@@ -301,8 +300,11 @@ func (c *Commit) written(e *event.Event, from int) int {
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	if len(b.args) > 0 {
-		k := b.where
-		keys := []string{k.Stream, k.Timers, k.Open, k.Faulted, k.Completed, k.Cancelled, k.TimerKeys, k.ForgottenKeys, k.Inputs}
+		k, t := b.store.keys, b.tenant
+		keys := []string{
+			k.Stream(t), k.Timers(t), k.Executions(t, openIndex), k.Executions(t, faultedIndex), k.Executions(t, completedIndex), k.Executions(t, cancelledIndex),
+			k.TimerKeys(t), k.ForgottenKeys(t), k.Inputs(t),
+		}
 		args := []any{b.group, b.consumer, b.tenant, b.answered.First, b.answered.Last, PendingCount(len(b.names)), !b.store.rdb.Embedded, len(b.deadLetter)}
 		if done, err = commitScript.Run(ctx, b.store.rdb, append(keys, b.keys...), slices.Concat(args, b.deadLetter, b.args)...).Slice(); err != nil {
 			return nil, Failed("commit", err)

@@ -59,7 +59,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err
 	}
-	index := s.TenantKeys(tenant).Open
+	index := s.keys.Executions(tenant, openIndex)
 	open, err := s.rdb.ZCard(ctx, index).Result()
 	if err != nil || open < int64(limit) {
 		return int(open), Failed("count the open executions", err)

@@ -42,9 +42,8 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if labels := event.LabelsOf(e.Data); len(labels) > 0 {
 		fields = append(fields, "labels", string(labels))
 	}
-	keyOf := s.TenantKeys(e.Tenant)
 	args := slices.Concat([]any{e.Time.UnixMilli(), e.Execution, !s.rdb.Embedded, len(fields)}, fields, wire.Args(s.Fields(e)))
-	done, err := startScript.Run(ctx, s.rdb, []string{keyOf.Stream, keyOf.Execution(e.Execution), keyOf.Open}, args...).Int()
+	done, err := startScript.Run(ctx, s.rdb, []string{s.keys.Stream(e.Tenant), s.keys.Execution(e.Tenant, e.Execution), s.keys.Executions(e.Tenant, openIndex)}, args...).Int()
 	if err != nil {
 		return Failed("start "+e.Execution, err)
 	}

@@ -197,9 +197,9 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	if err := CheckTenant(tenant); err != nil {
 		return c, err
 	}
-	pipe, keyOf := s.rdb.Pipeline(), s.TenantKeys(tenant)
-	open, completed := pipe.ZCard(ctx, keyOf.Open), pipe.ZCard(ctx, keyOf.Completed)
-	faulted, cancelled := pipe.ZCard(ctx, keyOf.Faulted), pipe.ZCard(ctx, keyOf.Cancelled)
+	pipe := s.rdb.Pipeline()
+	count := func(index string) *redis.IntCmd { return pipe.ZCard(ctx, s.keys.Executions(tenant, index)) }
+	open, completed, faulted, cancelled := count(openIndex), count(completedIndex), count(faultedIndex), count(cancelledIndex)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return c, Failed("count executions", err)
 	}

@@ -99,8 +99,8 @@ var removals = []check{
 	}},
 	{"nothing of a removed tenant is left", func(t *testing.T, w *environment) {
 		waiting(t, w)
-		own := w.TenantKeys(tenant)
-		must(t, w.Redis().ZAdd(t.Context(), own.AskedTimers, redis.Z{Member: "x"}).Err())
+		own := w.Keys()
+		must(t, w.Redis().ZAdd(t.Context(), own.AskedTimers(tenant), redis.Z{Member: "x"}).Err())
 		must(t, timers.New(w.Store).RemoveTenant(t.Context(), tenant))
 		must(t, w.RemoveTenant(t.Context(), tenant))
 		if some, n, err := store.RemainingKeys(t.Context(), w.Store, tenant); n != 0 || err != nil {
@@ -109,7 +109,7 @@ var removals = []check{
 		if n := w.timers(t); n != 0 {
 			t.Errorf("%d timers are left", n)
 		}
-		for _, key := range []string{own.TimerKeys, own.ForgottenKeys, own.AskedTimers} {
+		for _, key := range []string{own.TimerKeys(tenant), own.ForgottenKeys(tenant), own.AskedTimers(tenant)} {
 			if n := w.Redis().Exists(t.Context(), key).Val(); n != 0 && w.Keys().Clustered() {
 				t.Errorf("%s is left", key)
 			}

@@ -83,7 +83,7 @@ func (s *Store) Observe(ctx context.Context, tenant string, o Observation) error
 		return err
 	}
 	return Failed("record an input", s.rdb.XAdd(ctx, &redis.XAddArgs{
-		Stream: s.TenantKeys(tenant).Inputs, MaxLen: maxObservations, Approx: true, Values: o.fields(s),
+		Stream: s.keys.Inputs(tenant), MaxLen: maxObservations, Approx: true, Values: o.fields(s),
 	}).Err())
 }
 
@@ -97,7 +97,7 @@ func (s *Store) Observations(ctx context.Context, tenant, before string, limit i
 	if before != "" {
 		from = "(" + before
 	}
-	entries, err := s.rdb.XRevRangeN(ctx, s.TenantKeys(tenant).Inputs, from, "-", int64(limit)).Result()
+	entries, err := s.rdb.XRevRangeN(ctx, s.keys.Inputs(tenant), from, "-", int64(limit)).Result()
 	if err != nil {
 		return nil, "", Failed("read the records of inputs", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -91,6 +90,11 @@ func (k Keys) Tenant(name string) string {
 // Stream is the stream of a tenant's events.
 func (k Keys) Stream(tenant string) string { return k.Tenant(tenant) + ":events" }
 
+// TenantOf returns the tenant of a Stream.
+func (Keys) TenantOf(stream string) string {
+	return strings.Trim(strings.TrimSuffix(strings.TrimPrefix(stream, "tenant:"), ":events"), "{}")
+}
+
 // Commands is the sorted set of operators' commands that workers may not have read.
 func (k Keys) Commands(tenant string) string { return k.Stream(tenant) + ":commands" }
 
@@ -126,8 +130,8 @@ func (k Keys) TimerKeys(tenant string) string {
 // ForgottenKeys is the sorted set of keys of timers that are gone.
 func (k Keys) ForgottenKeys(tenant string) string { return k.TimerKeys(tenant) + ":forgotten" }
 
-// askedTimers is the sorted set of hashes of timers that other programs have requested recently.
-func (k Keys) askedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
+// AskedTimers is the sorted set of hashes of timers that other programs have requested recently.
+func (k Keys) AskedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
 
 // Definition is the hash of one workflow's versions.
 func (k Keys) Definition(tenant, id string) string {
@@ -206,44 +210,6 @@ func (k Keys) descendants(tenant, root string) string {
 func (k Keys) Listeners(tenant, eventType string) string {
 	return k.Tenant(tenant) + ":listen:" + eventType
 }
-
-// TenantKeys holds the keys of a tenant that every step needs.
-type TenantKeys struct {
-	Stream, Timers, TimerKeys, ForgottenKeys, AskedTimers, Inputs string
-	Open, Faulted, Completed, Cancelled                           string // indexes of executions
-
-	executions string // prefix of the keys of executions
-
-	known atomic.Bool // the Store has registered the tenant
-}
-
-// TenantKeys returns the keys of a tenant.
-func (s *Store) TenantKeys(tenant string) *TenantKeys {
-	s.mu.RLock()
-	cached := s.tenants[tenant]
-	s.mu.RUnlock()
-	if cached == nil {
-		cached = s.keys.ofTenant(tenant)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.tenants[tenant] = cached
-	}
-	return cached
-}
-
-// ofTenant builds the TenantKeys of a tenant.
-func (k Keys) ofTenant(tenant string) *TenantKeys {
-	return &TenantKeys{
-		Stream: k.Stream(tenant), Timers: k.Timers(tenant), TimerKeys: k.TimerKeys(tenant), ForgottenKeys: k.ForgottenKeys(tenant), AskedTimers: k.askedTimers(tenant),
-		Inputs: k.Inputs(tenant),
-		Open:   k.Executions(tenant, openIndex), Faulted: k.Executions(tenant, faultedIndex),
-		Completed: k.Executions(tenant, completedIndex), Cancelled: k.Executions(tenant, cancelledIndex),
-		executions: k.Execution(tenant, ""),
-	}
-}
-
-// Execution is the hash of an execution.
-func (k *TenantKeys) Execution(id string) string { return k.executions + id }
 
 // Tombstone is the field of an execution that marks a timer as cancelled before it was set.
 func Tombstone(t event.Timer) string {

@@ -36,8 +36,7 @@ type Store struct {
 	keys  Keys
 	block time.Duration // longest time that a read blocks
 
-	mu      sync.RWMutex
-	tenants map[string]*TenantKeys // a cache
+	registered sync.Map // the tenants that this Store has registered: name → true
 }
 
 //nolint:gochecknoglobals // constants that go-redis wraps
@@ -71,7 +70,6 @@ func New(rdb wire.Redis, opts Options) *Store {
 	return &Store{
 		Codec: Codec{NewSealer(opts.Secrets)}, rdb: client,
 		keys: Keys{cluster: opts.Cluster || wire.Clustered(rdb)}, block: cmp.Or(opts.Block, longestBlock),
-		tenants: map[string]*TenantKeys{},
 	}
 }
 
@@ -175,7 +173,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 // NowOf returns the time of the Redis node that holds a tenant.
 func (s *Store) NowOf(ctx context.Context, tenant string) (time.Time, error) {
-	return s.timeAt(ctx, s.TenantKeys(tenant).Stream)
+	return s.timeAt(ctx, s.keys.Stream(tenant))
 }
 
 // AnyNow returns the time of a node that responds: on a cluster, of any master.

@@ -49,15 +49,16 @@ func (s *Store) TenantsWith(ctx context.Context, key func(tenant string) string)
 
 // AddTenant registers a tenant, before anything is written for it.
 func (s *Store) AddTenant(ctx context.Context, tenant string) error {
-	keyOf := s.TenantKeys(tenant)
-	if keyOf.known.Load() {
+	if _, known := s.registered.Load(tenant); known {
 		return nil
 	}
 	_, err := s.WriteEvenIfFull(ctx, s.keys.Tenants(), "sadd", s.keys.Tenants(), tenant)
-	if err != nil && s.Clustered() && s.rdb.Exists(ctx, keyOf.Stream).Val() > 0 {
+	if err != nil && s.Clustered() && s.rdb.Exists(ctx, s.keys.Stream(tenant)).Val() > 0 {
 		return nil // it exists: only the master with the list of tenants is unavailable
 	}
-	keyOf.known.Store(err == nil)
+	if err == nil {
+		s.registered.Store(tenant, true)
+	}
 	return Failed("register the tenant", err)
 }
 
@@ -72,7 +73,7 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	if err != nil {
 		return Failed("remove the keys of tenant "+tenant, err)
 	}
-	s.TenantKeys(tenant).known.Store(false)
+	s.registered.Delete(tenant)
 	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 

@@ -139,7 +139,7 @@ func TestLargeEventsAreReadApart(t *testing.T) {
 		}
 	}
 	e := event.Event{ID: "1", Source: "/x", Type: "com.example.large", Time: time.Unix(1, 0), Tenant: "b", Data: slices.Repeat([]byte("1"), 2<<20)}
-	if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: st.TenantKeys("b").Stream, Values: e.Fields()}).Err(); err != nil {
+	if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: st.Keys().Stream("b"), Values: e.Fields()}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	batch, _, err := b.take(t.Context())

@@ -61,7 +61,7 @@ func TestMemoryRecordsInputs(t *testing.T) {
 	if err := st.Observe(ctx, "acme", store.Observation{}); err != nil {
 		t.Fatal(err)
 	}
-	key := st.TenantKeys("acme").Inputs
+	key := st.Keys().Inputs("acme")
 	for range 3 {
 		if err := client.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: 2, Approx: true, Values: []string{"a", "b"}}).Err(); err != nil {
 			t.Fatal(err)

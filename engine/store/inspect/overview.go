@@ -48,8 +48,10 @@ func (v View) Overview(ctx context.Context, tenant, since string) (Overview, err
 	if since == "" {
 		since = "0"
 	}
-	keyOf := v.store.TenantKeys(tenant)
-	keys := []string{keyOf.Stream, v.keys.DeadLetters(tenant), keyOf.Timers, keyOf.Open, keyOf.Completed, keyOf.Faulted, keyOf.Cancelled}
+	keys := []string{v.keys.Stream(tenant), v.keys.DeadLetters(tenant), v.keys.Timers(tenant)}
+	for _, index := range []string{"open", "completed", "faulted", "cancelled"} {
+		keys = append(keys, v.keys.Executions(tenant, index))
+	}
 	reply, err := overviewScript.Run(ctx, v.rdb, keys, since, overviewEntries, overviewBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {

@@ -65,7 +65,7 @@ func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 		return Stuck{}, err
 	}
 	pipe := v.rdb.Pipeline()
-	open := v.store.TenantKeys(tenant).Open
+	open := v.keys.Executions(tenant, "open")
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Limit)-1)
 	if _, err := pipe.Exec(ctx); err != nil {

@@ -32,9 +32,8 @@ func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (
 				return out, err
 			}
 		}
-		names := s.store.TenantKeys(tenant)
-		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{names.Stream, s.keys.Commands(tenant)},
-			r.Group, r.Consumer, names.Execution(""), commandsTaken, commandsExamined).Slice()
+		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{s.keys.Stream(tenant), s.keys.Commands(tenant)},
+			r.Group, r.Consumer, s.keys.Execution(tenant, ""), commandsTaken, commandsExamined).Slice()
 		if err != nil {
 			return out, store.Failed("take commands", err)
 		}

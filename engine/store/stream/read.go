@@ -179,7 +179,7 @@ func (r *reading) acknowledge(ctx context.Context) {
 		for len(rest) > 0 && rest[0].Tenant == tenant {
 			ids, rest = append(ids, rest[0].ID), rest[1:]
 		}
-		r.pipe.XAck(ctx, r.store.TenantKeys(tenant).Stream, r.reader.Group, ids...)
+		r.pipe.XAck(ctx, r.store.Keys().Stream(tenant), r.reader.Group, ids...)
 	}
 }
 
@@ -192,7 +192,7 @@ func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, b
 	}
 	args = append(args, "streams")
 	for _, tenant := range tenants {
-		args = append(args, r.store.TenantKeys(tenant).Stream)
+		args = append(args, r.store.Keys().Stream(tenant))
 	}
 	for range tenants {
 		args = append(args, ">")
@@ -210,10 +210,9 @@ func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, b
 // take reads the reply to XREADGROUP, and returns how many entries it holds.
 func (r *reading) take(now time.Time) (entries int, err error) {
 	reply, entry := r.buffer.Reply(), r.buffer.Entry()
-	asked := streamsOf{store: r.store, tenants: r.reader.Tenants}
 	for streams := reply.Streams(); streams > 0; streams-- {
 		name, n := reply.Stream()
-		tenant, from := asked.tenant(name), reply.Position()
+		tenant, from := r.store.Keys().TenantOf(string(name)), reply.Position()
 		for left := n; left > 0; left-- {
 			if reply.Entry(entry); reply.Bad() {
 				return 0, wire.ErrReply
@@ -251,26 +250,6 @@ func (r *reading) take(now time.Time) (entries int, err error) {
 	return entries, nil
 }
 
-// streamsOf maps the stream keys of a reply to tenants. Redis returns streams in the order of the
-// command, so one pass over the tenants finds all of them.
-type streamsOf struct {
-	store   *store.Store
-	tenants []string
-	at      int
-}
-
-// tenant returns the tenant whose stream has a name; "" if there is none.
-func (o *streamsOf) tenant(name []byte) string {
-	for range o.tenants {
-		tenant := o.tenants[o.at]
-		o.at = (o.at + 1) % len(o.tenants)
-		if o.store.TenantKeys(tenant).Stream == string(name) {
-			return tenant
-		}
-	}
-	return ""
-}
-
 // Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. Messages that
 // are no longer in the stream are Unwanted.
 func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (got Result, left []store.Message, err error) {
@@ -300,7 +279,7 @@ func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (g
 func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now time.Time) (int, error) {
 	buffer := wire.NewBuffer()
 	defer wire.Return(buffer)
-	read := buffer.Cmd(ctx, []any{"xrange", s.store.TenantKeys(m.Tenant).Stream, m.ID, m.ID})
+	read := buffer.Cmd(ctx, []any{"xrange", s.keys.Stream(m.Tenant), m.ID, m.ID})
 	if err := s.rdb.Process(ctx, read); err != nil {
 		return 0, store.Failed("read an entry", err)
 	}

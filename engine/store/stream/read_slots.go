@@ -118,7 +118,7 @@ func (s Streams) stamps(tracker *wire.Tracker, tenants []string) []uint64 {
 	}
 	keys := make([]string, len(tenants))
 	for i, tenant := range tenants {
-		keys[i] = s.store.TenantKeys(tenant).Stream
+		keys[i] = s.keys.Stream(tenant)
 	}
 	return tracker.Stamps(keys)
 }
@@ -128,7 +128,7 @@ func (s Streams) watch(ctx context.Context, tracker *wire.Tracker, tenants []str
 	var keys []string
 	for i, stamp := range stamps {
 		if stamp == 0 {
-			keys = append(keys, s.store.TenantKeys(tenants[i]).Stream)
+			keys = append(keys, s.keys.Stream(tenants[i]))
 		}
 	}
 	if len(keys) == 0 {
@@ -233,11 +233,11 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 	nodes, clocks := make([]string, len(tenants)), map[string]*redis.TimeCmd{}
 	for i, tenant := range tenants {
 		reads[i] = q.readGroup(ctx, buffers[i], count, 0, tenants[i:i+1])
-		_, nodes[i], _ = wire.MasterOf(ctx, s.rdb, s.store.TenantKeys(tenant).Stream)
+		_, nodes[i], _ = wire.MasterOf(ctx, s.rdb, s.keys.Stream(tenant))
 	}
 	for i, node := range nodes {
 		if clocks[node] == nil {
-			clocks[node] = s.rdb.TimeOf(ctx, q.pipe, s.store.TenantKeys(tenants[i]).Stream)
+			clocks[node] = s.rdb.TimeOf(ctx, q.pipe, s.keys.Stream(tenants[i]))
 		}
 	}
 	clock := s.rdb.TimeOf(ctx, q.pipe, s.store.ClockKey())

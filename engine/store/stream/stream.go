@@ -62,7 +62,7 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 }
 
 func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
-	key := s.store.TenantKeys(tenant).Stream
+	key := s.keys.Stream(tenant)
 	_, err := s.store.WriteEvenIfFull(ctx, key, "xgroup", "create", key, group, "0", "mkstream")
 	if redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return nil

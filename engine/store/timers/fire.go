@@ -88,7 +88,7 @@ type pendingPoll struct {
 // seen, found more than it asked for, half of them those that have become due most recently. Otherwise
 // these would wait for all others when many are due at the same time.
 func (ts Timers) poll(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, seen Poll) pendingPoll {
-	timers, l := ts.store.TenantKeys(tenant).Timers, pendingPoll{first: limit}
+	timers, l := ts.keys.Timers(tenant), pendingPoll{first: limit}
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
 		l.first = limit - limit/2
 		l.latest = pipe.ZRevRangeByScoreWithScores(ctx, timers, &redis.ZRangeBy{Min: "-inf", Max: FormatScore(seen.Now), Count: int64(limit / 2)})
@@ -130,7 +130,7 @@ func (l pendingPoll) read() Poll {
 
 // CorrectScores gives timers their correct scores. It does not add timers that are gone.
 func (ts Timers) CorrectScores(ctx context.Context, tenant string, timers []redis.Z) error {
-	return store.Failed("place timers", ts.rdb.ZAddXX(ctx, ts.store.TenantKeys(tenant).Timers, timers...).Err())
+	return store.Failed("place timers", ts.rdb.ZAddXX(ctx, ts.keys.Timers(tenant), timers...).Err())
 }
 
 // addLatest adds the timers that became due most recently, unless they precede the first one left out.
@@ -290,8 +290,7 @@ func (ts Timers) fireCall(tenant string, due []Due, from int64) (keys []string, 
 			f.timer(d)
 		}
 	}
-	keyOf := ts.store.TenantKeys(tenant)
-	keys, args = []string{keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys}, []any{due[0].Now.Format(time.RFC3339Nano), from, len(due), !ts.rdb.Embedded}
+	keys, args = []string{ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant)}, []any{due[0].Now.Format(time.RFC3339Nano), from, len(due), !ts.rdb.Embedded}
 	for _, to := range f.to {
 		keys, args = append(keys, to.key), append(args, to.tenant)
 	}
@@ -340,16 +339,16 @@ func (f *fireArgs) timer(d *Due) {
 	case d.Kind == event.StartTimer:
 		starts, _ := d.ReadInput() // decode has checked it
 		starts.Time = d.Now
-		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(starts))
+		f.entry(f.store.Keys().Stream(d.Tenant), d.Tenant, name, f.store.Fields(starts))
 	case d.redelivered != nil:
-		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.redelivered))
+		f.entry(f.store.Keys().Stream(d.Tenant), d.Tenant, name, wire.FieldList(d.redelivered))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
-		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(event.Event{
+		f.entry(f.store.Keys().Stream(d.Tenant), d.Tenant, name, f.store.Fields(event.Event{
 			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.Now,
 			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
 		}))
 	default:
-		f.args = append(f.args, f.stream(f.store.TenantKeys(d.Tenant).Stream, d.Tenant), d.eventID(), d.Workflow, d.Execution, d.TaskID, f.store.SealText(d.firedText()))
+		f.args = append(f.args, f.stream(f.store.Keys().Stream(d.Tenant), d.Tenant), d.eventID(), d.Workflow, d.Execution, d.TaskID, f.store.SealText(d.firedText()))
 	}
 }
 

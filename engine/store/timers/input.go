@@ -27,11 +27,13 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 	if err := ts.store.AddTenant(ctx, t.Tenant); err != nil {
 		return false, err
 	}
-	keyOf, note := ts.store.TenantKeys(t.Tenant), ""
+	note := ""
 	if t.Kind == event.InputTimer {
 		note = store.TimerNote(t)
 	}
-	keys := []string{keyOf.Stream, keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys, keyOf.Execution(t.Execution)}
+	keys := []string{
+		ts.keys.Stream(t.Tenant), ts.keys.Timers(t.Tenant), ts.keys.TimerKeys(t.Tenant), ts.keys.ForgottenKeys(t.Tenant), ts.keys.Execution(t.Tenant, t.Execution),
+	}
 	args := append([]any{FormatScore(t.Due()), ts.member(&t), store.TimerIdentity(t), note}, wire.Args(ts.store.Fields(event.Event{
 		ID: t.InputID() + "/set/" + strconv.FormatInt(now.UnixNano(), 10), Source: OperatorSource, Type: event.TimerScheduled, Time: now,
 		Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),

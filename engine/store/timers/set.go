@@ -58,13 +58,13 @@ const maxRequests = 1000
 
 // apply applies the requests at some indexes, all of one tenant.
 func (ts Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
-	keyOf, first := ts.store.TenantKeys(tenant), &requests[places[0]]
-	keys := []string{keyOf.Stream, keyOf.Timers, keyOf.TimerKeys, keyOf.ForgottenKeys, keyOf.AskedTimers}
+	first := &requests[places[0]]
+	keys := []string{ts.keys.Stream(tenant), ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant), ts.keys.AskedTimers(tenant)}
 	var answered store.IDRange
 	for _, place := range places {
 		r := &requests[place]
 		answered.Add(r.ID)
-		keys = append(keys, ts.store.TenantKeys(r.Timer.Tenant).Execution(r.Timer.Execution))
+		keys = append(keys, ts.keys.Execution(r.Timer.Tenant, r.Timer.Execution))
 	}
 	args := []any{first.Group, first.Consumer, answered.First, answered.Last}
 	for _, place := range places {

@@ -81,8 +81,7 @@ func (ts Timers) Indexes(tenants []string) []string {
 // single Redis their keys are forgotten in time.
 func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	if ts.keys.Clustered() {
-		own := ts.store.TenantKeys(tenant)
-		err := ts.rdb.Unlink(ctx, own.Timers, own.TimerKeys, own.ForgottenKeys, own.AskedTimers).Err()
+		err := ts.rdb.Unlink(ctx, ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant), ts.keys.AskedTimers(tenant)).Err()
 		return store.Failed("remove the timers of tenant "+tenant, err)
 	}
 	now, err := ts.store.NowOf(ctx, tenant)

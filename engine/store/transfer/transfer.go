@@ -161,7 +161,7 @@ func (m *Move) findTimers(ctx context.Context) (err error) {
 		return store.Failed("read the forgotten timer keys", err)
 	}
 	every := func(redis.Z) bool { return true }
-	if m.asked, err = m.scan(ctx, m.From.TenantKeys(m.Tenant).AskedTimers, every); err != nil {
+	if m.asked, err = m.scan(ctx, m.From.Keys().AskedTimers(m.Tenant), every); err != nil {
 		return store.Failed("read the requested timers", err)
 	}
 	m.fields = map[string]string{}
@@ -319,7 +319,7 @@ const atOnce = 1000
 func (m *Move) copyTimers(ctx context.Context) error {
 	rdb, keys := m.To.Redis(), m.To.Keys()
 	for key, entries := range map[string][]redis.Z{
-		keys.Tenant(m.Tenant) + arrivingTimers: m.timers, keys.ForgottenKeys(m.Tenant): m.gone, m.To.TenantKeys(m.Tenant).AskedTimers: m.asked,
+		keys.Tenant(m.Tenant) + arrivingTimers: m.timers, keys.ForgottenKeys(m.Tenant): m.gone, m.To.Keys().AskedTimers(m.Tenant): m.asked,
 	} {
 		for page := range slices.Chunk(entries, atOnce) {
 			if err := rdb.ZAdd(ctx, key, page...).Err(); err != nil {
