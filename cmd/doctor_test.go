@@ -257,3 +257,14 @@ func TestDoctorOnReplica(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 }
+
+// Doctor warns about a slow connection to Redis, with its figure.
+func TestDoctorLatency(t *testing.T) {
+	t.Parallel()
+	slow := connectBy(t, redistest.Serve(t).Addr())
+	slow.delay = 15 * time.Millisecond
+	stdout, stderr, _ := flunq(t, nil, "doctor", "--redis-url", slow.url())
+	if !strings.Contains(stdout, "! warn     latency        a round trip from this machine takes ") {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+}

@@ -110,8 +110,9 @@ type link struct {
 
 	lock   sync.Mutex
 	down   bool
-	mark   string   // the reply to a command that contains it is lost
-	losing net.Conn // the next reply of this server is lost
+	delay  time.Duration // of each reply
+	mark   string        // the reply to a command that contains it is lost
+	losing net.Conn      // the next reply of this server is lost
 	open   []net.Conn
 }
 
@@ -175,11 +176,12 @@ func (l *link) answer(client, server net.Conn) {
 	for {
 		n, err := server.Read(buffer)
 		l.lock.Lock()
-		lost := l.losing == server
+		lost, delay := l.losing == server, l.delay
 		l.lock.Unlock()
 		if err != nil || lost {
 			return
 		}
+		time.Sleep(delay)
 		if _, err := client.Write(buffer[:n]); err != nil {
 			return
 		}

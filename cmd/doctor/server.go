@@ -33,8 +33,32 @@ func (d *doctor) checkServer(ctx context.Context) error {
 	if v.Version == "" && actions.AskClock(ctx, d.remote.Redis, &virtual, "SHOW") == nil && virtual.Mode == dev.Virtual {
 		clock = finding{Check: "clock", State: isFine, Text: "virtual (flunq dev), now at " + cli.Moment(virtual.Now)}
 	}
-	d.add(slices.DeleteFunc(append(ofServer(v), clock), func(f finding) bool { return f.Check == "" })...)
+	latency, err := d.checkLatency(ctx)
+	if err != nil {
+		return err
+	}
+	d.add(slices.DeleteFunc(append(ofServer(v), clock, latency), func(f finding) bool { return f.Check == "" })...)
 	return nil
+}
+
+// checkLatency measures round trips. It finds nothing if they are fast.
+func (d *doctor) checkLatency(ctx context.Context) (f finding, err error) {
+	const slow, samples = 10 * time.Millisecond, 5
+	shortest := time.Hour
+	for range samples {
+		before := d.now()
+		if err := d.remote.Redis.Echo(ctx, "").Err(); err != nil {
+			return f, err
+		}
+		if shortest = min(shortest, d.now().Sub(before)); shortest < slow {
+			return f, nil
+		}
+	}
+	return finding{
+		Check: "latency", State: isDoubtful,
+		Text:   fmt.Sprintf("a round trip from this machine takes %s: each task needs several, one after another", history.Duration(shortest.Round(time.Millisecond))),
+		Remedy: "run flunq near its Redis; redis-cli --latency measures it on another machine, redis-cli SLOWLOG GET shows whether commands are slow",
+	}, nil
 }
 
 // ofServer checks what a server says about itself. A finding without a check says nothing.
