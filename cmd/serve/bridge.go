@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"flunq.io/flunq/cmd/cli"
@@ -98,8 +99,22 @@ func starter(tenants scheduler.TenantSink) func(context.Context, bridge.Start) e
 	}
 }
 
-func (b *bridging) close() {
-	for _, closing := range b.closing {
-		closing()
+func (b *bridging) close() { closeAll(b.closing) }
+
+// closeAll closes the clients of a process that ends. It does not wait long for a broker that hangs.
+func closeAll(closing []func()) {
+	const patience = 2 * time.Second
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		var wg sync.WaitGroup
+		for _, f := range closing {
+			wg.Go(f)
+		}
+		wg.Wait()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
 	}
 }

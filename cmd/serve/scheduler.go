@@ -408,7 +408,5 @@ func (s *scheduling) close() {
 	if s.listen != nil {
 		_ = s.listen.Close() // the server may have closed it
 	}
-	for _, closing := range s.closing {
-		closing()
-	}
+	closeAll(s.closing)
 }

@@ -46,13 +46,14 @@ func newProducer(o Options) (*producer, error) {
 }
 
 // publish publishes records and returns one error for each. The errors wrap those of package
-// schedule. It returns after at most opts.Timeout.
+// schedule. It returns after at most opts.Timeout, and at most a part of that after ctx ended.
 func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
 	const parts = 5 // the client gives up one part earlier, to report the state of each record
-	hard, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.opts.Timeout)
-	defer cancel()
-	soft, cancel := context.WithTimeout(ctx, p.opts.Timeout/parts*(parts-1))
-	defer cancel()
+	soft, cancelSoft := context.WithTimeout(ctx, p.opts.Timeout/parts*(parts-1))
+	defer cancelSoft()
+	hard, cancelHard := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelHard()
+	context.AfterFunc(soft, func() { time.AfterFunc(p.opts.Timeout/parts, cancelHard) })
 
 	errs := make([]error, len(records))
 	s, err := p.session(&p.shared)

@@ -230,7 +230,7 @@ func (s *Scheduler) PublishDue(ctx context.Context) (published int, next time.Ti
 }
 
 // shutdownTimeout is how long a stopping process waits for publications in progress.
-const shutdownTimeout = 10 * time.Second
+const shutdownTimeout = 5 * time.Second
 
 // loop steps an actor until ctx ends; the steps use work as their context.
 func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Logger) {
