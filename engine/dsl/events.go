@@ -133,6 +133,15 @@ func (p *events) filters(n *yaml.Node, mode string, s scope) []EventFilter {
 	return out
 }
 
+// pattern warns of an attribute that looks like a regular expression, but is none.
+func (p *events) pattern(a yaml.Field) {
+	if src := a.Value.Text(); a.Key != "data" && !strings.Contains(src, "${") {
+		if _, err := regexp.Compile("^(?:" + src + ")$"); err != nil {
+			p.Warn(ruleAttribute, a.Value.Pos, "", "%s: %s is no regular expression: only an event with exactly this %s matches", a.Key, yaml.Quote(src), a.Key)
+		}
+	}
+}
+
 // filter parses an event filter.
 func (p *events) filter(n *yaml.Node, s scope) (f EventFilter) {
 	if !p.object(n, "an event filter", keys("with", "correlate").need("with").under("with", eventKeys().known...)) {
@@ -144,6 +153,7 @@ func (p *events) filter(n *yaml.Node, s scope) (f EventFilter) {
 		}
 		p.attributes(with, s)
 		for _, a := range with.Fields {
+			p.pattern(a)
 			f.With = append(f.With, expr.Field{Key: a.Key, Value: p.value(a.Value, s)})
 		}
 	}

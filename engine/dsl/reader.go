@@ -209,15 +209,15 @@ func (p *reader) whole(n *yaml.Node, what string, low, high int) int {
 		return 0
 	}
 	i, ok := wholeNumber(n.Data)
-	if !ok {
+	switch {
+	case ok && low <= i && i <= high:
+		return i
+	case n.Shape == yaml.Number:
+		p.Mistake(n.Pos, "", "%s is %v, want a whole number from %d to %d", what, n.Data, low, high)
+	default:
 		p.wrong(n, what, "a whole number")
-		return 0
 	}
-	if i < low || i > high {
-		p.Mistake(n.Pos, "", "%s is %d, want %d to %d", what, i, low, high)
-		return 0
-	}
-	return i
+	return 0
 }
 
 // wrong reports a value of the wrong type.
@@ -232,6 +232,8 @@ func (p *reader) wrong(n *yaml.Node, what, want string) {
 		suggestion = fmt.Sprintf("quote it: \"%v\"", n.Data)
 	case n.Shape == yaml.Text && looksPlain(n, want):
 		suggestion = "remove the quotes"
+	case (want == "true or false" || want == "a whole number") && whole(n.Text()).is:
+		suggestion = "the specification allows no expression here"
 	case want == "true or false" && slices.Contains([]string{"yes", "on", "y"}, strings.ToLower(n.Text())):
 		suggestion = "write true"
 	case want == "true or false" && slices.Contains([]string{"no", "off", "n"}, strings.ToLower(n.Text())):

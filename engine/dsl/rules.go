@@ -52,6 +52,6 @@ func Rules() []Rule {
 		{ruleBranchExports, "two branches that export: runtimes disagree"},
 		{ruleGoDuration, "a duration such as 1h30m, which only flunq accepts"},
 		{ruleShadowed, "a variable whose name is taken: input, context"},
-		{ruleAttribute, "an event attribute that is dropped or has an invalid name"},
+		{ruleAttribute, "an event attribute that is dropped, or invalid"},
 	}
 }
