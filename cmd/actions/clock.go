@@ -59,12 +59,13 @@ func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev
 			return all, err
 		}
 		// Between slices the clock runs at real speed, which is no progress.
-		if move.Now.After(move.From) || move.Fired+move.Events > 0 {
+		if move.Now.After(move.From) || move.Fired+move.Events+move.Dead > 0 {
 			changed = time.Now()
 		}
 		all.Now, all.Done, all.Busy = move.Now, move.Done, move.Busy
 		all.Fired += move.Fired
 		all.Events += move.Events
+		all.Dead += move.Dead
 		all.Timers = append(all.Timers, move.Timers...)
 		if all.Done || time.Since(changed) > stallTimeout {
 			return all, nil

@@ -127,8 +127,8 @@ func (m *mover) publishDue(ctx context.Context) error {
 	if m.publish == nil {
 		return nil
 	}
-	published, next, err := m.publish(ctx)
-	m.move.Events, m.event = m.move.Events+published, next
+	published, dead, next, err := m.publish(ctx)
+	m.move.Events, m.move.Dead, m.event = m.move.Events+published, m.move.Dead+dead, next
 	return err
 }
 

@@ -35,6 +35,7 @@ type Move struct {
 	Fired  int           `json:"fired"`            // number of timers
 	Timers []event.Timer `json:"timers"`           // the first ones
 	Events int           `json:"events,omitempty"` // number of scheduled events that were published
+	Dead   int           `json:"dead,omitempty"`   // number of scheduled events that could not be published
 	Busy   string        `json:"busy,omitempty"`   // what keeps the clock from advancing
 }
 

@@ -49,7 +49,7 @@ type Redis struct {
 	cancel context.CancelFunc
 	moving sync.Mutex // held during an advance
 
-	publish func(context.Context) (published int, next time.Time, err error) // see Publish; may be nil
+	publish func(context.Context) (published, dead int, next time.Time, err error) // see Publish; may be nil
 
 	lock   lock // of the data file
 	saving sync.Mutex
@@ -180,8 +180,9 @@ func (r *Redis) Clock() Clock {
 func (r *Redis) Sleep(ctx context.Context, d time.Duration) error { return r.clock.sleep(ctx, d) }
 
 // Publish makes each advance stop at scheduled events. It calls f to publish those that are due:
-// f returns how many it has published and when the next one is due, zero if there is none.
-func (r *Redis) Publish(f func(context.Context) (published int, next time.Time, err error)) {
+// f returns how many it has published, how many became dead, and when the next one is due, zero if there
+// is none.
+func (r *Redis) Publish(f func(context.Context) (published, dead int, next time.Time, err error)) {
 	r.moving.Lock()
 	defer r.moving.Unlock()
 	r.publish = f

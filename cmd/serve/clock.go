@@ -140,11 +140,14 @@ func (c *clockCommand) print(move dev.Move) {
 		fmt.Fprintf(c.sh.Out, "and %s more\n", history.Number(more))
 	}
 	var fired []string
-	if move.Fired > 0 || move.Events == 0 {
+	if move.Fired > 0 || move.Events+move.Dead == 0 {
 		fired = append(fired, history.Count(move.Fired, "timer")+" fired")
 	}
 	if move.Events > 0 {
 		fired = append(fired, history.Count(move.Events, "scheduled event")+" published")
+	}
+	if move.Dead > 0 {
+		fired = append(fired, history.Number(move.Dead)+" dead ('flunq schedule dlq ls')")
 	}
 	fmt.Fprintf(c.sh.Out, "%s, %s later: %s\n", cli.Moment(move.Now), history.Duration(move.Now.Sub(move.From)), strings.Join(fired, ", "))
 }

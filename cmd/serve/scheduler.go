@@ -58,7 +58,8 @@ type scheduling struct {
 	alone    bool // the process runs nothing else
 
 	publishing sync.Mutex // held while flunq dev publishes
-	meanwhile  int        // events that publishNow published since the last publish
+	// What publishNow did since the last publish.
+	meanwhile struct{ published, dead int }
 }
 
 // has reports whether a part runs in this process.
@@ -281,23 +282,25 @@ func (s *scheduling) bind(ctx context.Context) (err error) {
 	return nil
 }
 
-// publish publishes what is due by the clock of flunq dev, during an advance. It returns the number
-// of events published since it was last called, and when the next one is due.
-func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
+// publish publishes what is due by the clock of flunq dev, during an advance. It returns how
+// many events were published and became dead since it was last called, and when the next one is due.
+func (s *scheduling) publish(ctx context.Context) (published, dead int, next time.Time, err error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
-	published, next, err := s.actors.PublishDue(ctx)
-	published, s.meanwhile = published+s.meanwhile, 0
-	return published, next, err
+	published, dead, next, err = s.actors.PublishDue(ctx)
+	published, dead = published+s.meanwhile.published, dead+s.meanwhile.dead
+	s.meanwhile.published, s.meanwhile.dead = 0, 0
+	return published, dead, next, err
 }
 
 // publishNow publishes what is due by the clock of flunq dev, except during an advance.
 func (s *scheduling) publishNow(ctx context.Context) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
-	published, _, err := s.actors.PublishDue(ctx)
+	published, dead, _, err := s.actors.PublishDue(ctx)
 	if s.dev.Moving() { // an advance has just begun
-		s.meanwhile += published
+		s.meanwhile.published += published
+		s.meanwhile.dead += dead
 	}
 	return err
 }

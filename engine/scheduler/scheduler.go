@@ -199,20 +199,20 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// PublishDue publishes what is due in all partitions, and returns how many events were published and when
-// the next event is due, zero if there is none. It replaces running workers when a virtual clock is
+// PublishDue publishes what is due in all partitions. It returns how many events were published, how many
+// became dead, and when the next event is due, zero if there is none. It replaces running workers when a virtual clock is
 // about to be advanced.
-func (s *Scheduler) PublishDue(ctx context.Context) (published int, next time.Time, err error) {
+func (s *Scheduler) PublishDue(ctx context.Context) (published, dead int, next time.Time, err error) {
 	members, err := s.ledger.Members(ctx, s.opts.Process, s.opts.MemberTTL)
 	if err != nil {
-		return 0, next, err
+		return 0, 0, next, err
 	}
 	w := newWorker(s)
 	for _, w.partition = range members.Partitions {
 		for {
 			claimed, err := w.claim(ctx)
 			if err != nil {
-				return published, next, err
+				return published, dead, next, err
 			}
 			if len(claimed.Events)+len(claimed.Fired) == 0 {
 				if !claimed.Next.IsZero() && (next.IsZero() || claimed.Next.Before(next)) {
@@ -220,13 +220,14 @@ func (s *Scheduler) PublishDue(ctx context.Context) (published int, next time.Ti
 				}
 				break
 			}
-			n, err := w.publish(ctx, claimed)
-			if published += n; err != nil {
-				return published, next, err
+			n, gone, err := w.publish(ctx, claimed)
+			published, dead = published+n, dead+gone
+			if err != nil {
+				return published, dead, next, err
 			}
 		}
 	}
-	return published, next, nil
+	return published, dead, next, nil
 }
 
 // shutdownTimeout is how long a stopping process waits for publications in progress.

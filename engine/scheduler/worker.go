@@ -34,7 +34,7 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	}
 	claimed, err := w.claim(ctx)
 	if err == nil {
-		_, err = w.publish(ctx, claimed)
+		_, _, err = w.publish(ctx, claimed)
 	}
 	return 0, err
 }
@@ -64,12 +64,12 @@ func (w *worker) claim(ctx context.Context) (schedule.Claimed, error) {
 }
 
 // publish publishes claimed events and records the outcomes. It returns how many were published,
-// including those published by the ledger. An event whose outcome cannot be recorded is claimed
+// including those published by the ledger, and how many became dead. An event whose outcome cannot be recorded is claimed
 // again when its lease expires.
-func (w *worker) publish(ctx context.Context, claimed schedule.Claimed) (published int, err error) {
+func (w *worker) publish(ctx context.Context, claimed schedule.Claimed) (published, dead int, err error) {
 	published = len(claimed.Fired)
 	if len(claimed.Events) == 0 {
-		return published, nil
+		return published, 0, nil
 	}
 	at := w.clock.now()
 	if at.Before(claimed.Now) { // a slow reply to another worker has set the clock back since the claim
@@ -104,14 +104,18 @@ func (w *worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 	}
 	for i, p := range settled {
 		p.Unrecorded = err != nil || !recorded[i]
-		if !p.Unrecorded && p.Status.Open() {
+		switch {
+		case p.Unrecorded:
+		case p.Status.Open():
 			w.queue.notify(w.partition, ends[i].Next)
+		case p.Status == schedule.Dead:
+			dead++
 		}
 	}
 	for _, p := range publications {
 		w.opts.observe(p)
 	}
-	return published, err
+	return published, dead, err
 }
 
 // maxRest is the longest time that an idle actor rests.

@@ -35,7 +35,7 @@ func TestPublishedAfterClaim(t *testing.T) {
 	})
 	w.clock.set(now.Add(-time.Second))
 	claimed := schedule.Claimed{Now: now, Events: []schedule.Event{{ID: "1", Content: schedule.Content{Due: now}, Status: schedule.Firing}}}
-	if _, err := w.publish(t.Context(), claimed); err != nil || len(seen) != 1 || seen[0].Lateness != 0 {
+	if _, _, err := w.publish(t.Context(), claimed); err != nil || len(seen) != 1 || seen[0].Lateness != 0 {
 		t.Errorf("%+v, %v: want a lateness of 0", seen, err)
 	}
 }
