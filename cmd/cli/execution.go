@@ -28,7 +28,10 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	if !errors.Is(err, store.ErrNotFound) {
 		return x, BadID(err)
 	}
-	if starts, wrong := timers.New(r.Store).Starts(ctx, r.Tenant, id); wrong == nil && len(starts) > 0 {
+	const search = time.Second // among all timer keys of the tenant, which may be millions
+	short, cancel := context.WithTimeout(ctx, search)
+	defer cancel()
+	if starts, wrong := timers.New(r.Store).Starts(short, r.Tenant, id); wrong == nil && len(starts) > 0 {
 		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, starts[0].Moment().Format(time.RFC3339Nano), starts[0].ID)
 	}
 	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest, Damaged: func(string, error) {}})
