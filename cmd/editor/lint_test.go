@@ -51,6 +51,7 @@ func broken() map[string]string {
 		"emit-output":    "do: [{a: {emit: {event: {with: {type: b}}}}}]",
 		"fork-output":    "do: [{a: {fork: {branches: [{b: {wait: PT1S}}]}}}]",
 		"event-pattern":  "do: [{a: {listen: {to: {one: {with: {type: 'b.*'}}}}, timeout: {after: P1D}}}]",
+		"variable-name":  "do: [{a: {for: {each: input, in: '[1]'}, do: [{b: {set: {c: 1}}}]}}]",
 		"read-raw":       "do: [{a: {listen: {to: {one: {with: {type: b}}}, read: raw}, timeout: {after: P1D}}}]",
 	}
 }
