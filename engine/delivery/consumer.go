@@ -144,14 +144,13 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 		defer c.opts.Alarm(block)()
 	}
 	f, err = c.read(ctx, &r, count, block)
-	switch {
-	case len(some) > 0:
+	if len(some) > 0 {
 		c.recent.at(f.Now)
-	default:
-		c.recent.saw(f.found, skip, f.Now)
-		if !busy && !store.Down(c.Store, err) {
-			err = errors.Join(err, c.claim(ctx, r, count, &f))
-		}
+		return f, c.reportUnread(err)
+	}
+	c.recent.saw(f.found, skip, f.Now)
+	if !busy && !store.Down(c.Store, err) {
+		err = errors.Join(err, c.claim(ctx, r, count, &f))
 	}
 	return f, c.reportUnread(err)
 }

@@ -117,6 +117,8 @@ GETRANGE K INDEX INDEX
 MGET K K
 PERSIST K
 EXPIRE K 100000
+PEXPIRE K 100000
+PTTL none
 `
 
 // drawn returns a random command.

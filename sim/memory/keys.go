@@ -20,6 +20,8 @@ func keyCommands() map[string]command {
 		"rename":  {rename, 3},
 		"copy":    {copyKey, -3},
 		"expire":  {expire, 3},
+		"pexpire": {expire, 3},
+		"pttl":    {timeLeft, 2},
 		"persist": {persist, 2},
 	}
 }
@@ -117,14 +119,18 @@ func rename(db *Database, args []string) resp.Reply {
 	return resp.OK()
 }
 
+// expire implements EXPIRE and PEXPIRE.
 func expire(db *Database, args []string) resp.Reply {
-	const unit = 1000 // milliseconds
+	name, unit := strings.ToLower(args[0]), int64(1000) // milliseconds
+	if name == "pexpire" {
+		unit = 1
+	}
 	n, ok := integer(args[2])
 	switch {
 	case !ok:
 		return resp.Fail(noInteger)
 	case n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2:
-		return resp.Fail("ERR invalid expire time in 'expire' command")
+		return resp.Fail("ERR invalid expire time in '" + name + "' command")
 	}
 	it := db.item(args[1])
 	if it == nil {
@@ -132,6 +138,17 @@ func expire(db *Database, args []string) resp.Reply {
 	}
 	db.expire(args[1], it, db.ms+n*unit)
 	return resp.Int(1)
+}
+
+func timeLeft(db *Database, args []string) resp.Reply {
+	switch it := db.item(args[1]); {
+	case it == nil:
+		return resp.Int(-2)
+	case it.expires == 0:
+		return resp.Int(-1)
+	default:
+		return resp.Int(int(it.expires - db.ms))
+	}
 }
 
 func persist(db *Database, args []string) resp.Reply {
