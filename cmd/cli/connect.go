@@ -25,6 +25,8 @@ type Target struct {
 	Sh                   *Shell
 	url, Tenant, context string // from the flags; empty: from the environment or the configuration
 
+	Tenantless bool // the command does not act for one tenant
+
 	Scheduler *SchedulerFile // may also name a Redis; may be nil
 }
 
@@ -109,7 +111,7 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 		if err := run(c.Context(), r, args); err != nil {
 			return err
 		}
-		if all := c.Flags().Lookup("all-tenants"); all == nil || !all.Changed {
+		if all := c.Flags().Lookup("all-tenants"); !t.Tenantless && (all == nil || !all.Changed) {
 			r.hintTenant(c.Context(), t.Sh)
 		}
 		return nil
