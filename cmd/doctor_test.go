@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/dynamo/dynamotest"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
@@ -138,6 +139,21 @@ func TestDoctorOfMissingTopic(t *testing.T) {
 	if !strings.Contains(out, "topic parcels does not exist") || strings.Contains(out, "topic orders") {
 		t.Errorf("%s%s", out, errs)
 	}
+	t.Run("dynamodb", func(t *testing.T) {
+		opts := dynamotest.Options(dynamotest.Dynalite(t))
+		_, err := dynamotest.Init(t, opts).Put(t.Context(), []schedule.Event{{
+			ID: "a8c51d54-5675-4a39-88c0-f28824decc03", Status: schedule.Scheduled, Version: 1, Next: due, Created: due, Updated: due,
+			Content: schedule.Content{Due: due, Topic: "letters", Payload: []byte("{}")},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		env["SCHEDULER_RECORDS"], env["DYNAMO_ENDPOINT"], env["DYNAMO_TABLE"] = "dynamodb", opts.Endpoint, opts.Table
+		out, errs, _ := flunqWith(t.Context(), env, "doctor")
+		if !strings.Contains(out, "topic letters does not exist") {
+			t.Errorf("%s%s", out, errs)
+		}
+	})
 }
 
 // Doctor reports the processes: none has run, some have died or were stopped, and some run

@@ -19,6 +19,13 @@ Redis is unavailable, fails over, or refuses writes (read-only, full, no disk)
   code 6 if they cannot reach Redis. redis-sentinel://host,host/MASTER and
   redis-cluster://host,host work ('flunq help cluster').
 
+The clock of Redis jumps
+  Timers, inputs and scheduled events follow it. After a jump forward they come
+  early; after one back they wait until it has caught up. The work of dead
+  processes is taken over after a lease nevertheless; only scheduled events that
+  are kept in DynamoDB wait. Other clocks do not matter. 'flunq doctor' compares
+  the clock of Redis with its own.
+
 Redis loses a timer, a listener or a request
   A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with
   what Redis contains, and recreates what is missing.

@@ -90,15 +90,37 @@ func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {
 	}
 }
 
-// nextTopics returns the topics of the scheduled events that are due first, if Redis holds their records.
+// nextTopics returns the topics of scheduled events: in Redis of those that are due first. Other checks
+// report the errors.
 func (d *doctor) nextTopics(ctx context.Context, set cli.SchedulerSettings) (topics []string) {
-	if set.Records != cli.InRedis {
-		return nil
+	if set.Records == cli.InDynamo {
+		return topicsInTable(ctx, set.Dynamo())
 	}
 	ledger := agenda.NewLedger(d.remote.Store.Redis(), agenda.Defaults())
-	events, _, _ := ledger.List(ctx, schedule.Filter{Status: schedule.Scheduled, Limit: 1000}) // checkScheduler reports the error
+	events, _, _ := ledger.List(ctx, schedule.Filter{Status: schedule.Scheduled, Limit: 1000})
 	for i := range events {
 		topics = append(topics, events[i].Topic)
+	}
+	return topics
+}
+
+// topicsInTable returns the topics of some open events in DynamoDB.
+func topicsInTable(ctx context.Context, opts dynamo.Options) (topics []string) {
+	const most = 100 // one request
+	table, err := dynamo.New(ctx, opts)
+	if err != nil {
+		return nil
+	}
+	open, _, _ := table.Open(ctx, time.Time{}, "")
+	var ids []string
+	for _, entry := range open[:min(most, len(open))] {
+		ids = append(ids, entry.ID)
+	}
+	events, _ := table.Get(ctx, ids)
+	for _, e := range events {
+		if e != nil {
+			topics = append(topics, e.Topic)
+		}
 	}
 	return topics
 }

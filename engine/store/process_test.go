@@ -71,6 +71,8 @@ var registrations = []check{
 		must(t, processes.In(w.Store).Register(t.Context(), inside))
 		w.mini.SetTime(at.Add(processes.DeadAfter))
 		w.unserved(t, tenant, "executor", "timer")
+		w.mini.SetTime(at.Add(-time.Hour)) // the clock has gone back since the heartbeat
+		w.unserved(t, tenant, "executor", "timer", "worker")
 		w.mini.SetTime(at.Add(processes.DeadAfter + time.Second))
 		w.unserved(t, tenant, "executor", "timer", "worker")
 		w.unserved(t, "dev", "executor", "timer") // it lives while its Redis answers

@@ -78,9 +78,9 @@ type Circuit struct {
 const processFormat = 1
 
 // Alive reports whether the process is alive at a moment of Redis' clock: it has not signed
-// off, and its last heartbeat is recent.
+// off, and its last heartbeat is recent. One in the future is from before the clock went back.
 func (p *Process) Alive(now time.Time) bool {
-	return p.Stopped.IsZero() && (p.Embedded || now.Sub(p.Heartbeat) <= DeadAfter)
+	return p.Stopped.IsZero() && (p.Embedded || now.Sub(p.Heartbeat).Abs() <= DeadAfter)
 }
 
 // Serves reports whether the process runs any service for a tenant.
