@@ -199,9 +199,9 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// PublishDue publishes what is due in all partitions. It returns how many events were published, how many
-// became dead, and when the next event is due, zero if there is none. It replaces running workers when a virtual clock is
-// about to be advanced.
+// PublishDue publishes what is due in all partitions. It returns how many events were published, how
+// many became dead, and when the next event is due, zero if there is none. It replaces running workers
+// when a virtual clock is about to be advanced.
 func (s *Scheduler) PublishDue(ctx context.Context) (published, dead int, next time.Time, err error) {
 	members, err := s.ledger.Members(ctx, s.opts.Process, s.opts.MemberTTL)
 	if err != nil {
@@ -285,7 +285,7 @@ func (c *clock) estimate() time.Time {
 	return c.read.Add(c.local().Sub(c.at))
 }
 
-// setClock sets the clock. If Redis' time has gone back, the partitions are looked at as if for the
+// setClock sets the clock. If Redis' time has gone back, the partitions are checked as if for the
 // first time: they would wait until it has caught up.
 func (s *Scheduler) setClock(now time.Time) {
 	if s.clock.set(now) > time.Second {

@@ -64,8 +64,8 @@ func (w *worker) claim(ctx context.Context) (schedule.Claimed, error) {
 }
 
 // publish publishes claimed events and records the outcomes. It returns how many were published,
-// including those published by the ledger, and how many became dead. An event whose outcome cannot be recorded is claimed
-// again when its lease expires.
+// including those published by the ledger, and how many became dead. An event whose outcome cannot be
+// recorded is claimed again when its lease expires.
 func (w *worker) publish(ctx context.Context, claimed schedule.Claimed) (published, dead int, err error) {
 	published = len(claimed.Fired)
 	if len(claimed.Events) == 0 {

@@ -20,8 +20,8 @@ type timerRequest struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event, in any of the forms that producers write. Producers may omit what the event's attributes say, and give a
-// duration instead of a time.
+// timerOf reads the timer of an event, in any of the forms that producers write. Producers may omit
+// what the event's attributes say, and give a duration instead of a time.
 func timerOf(m *store.Message) (event.Timer, error) {
 	if m.Err != nil {
 		return event.Timer{}, m.Err
