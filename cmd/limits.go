@@ -71,8 +71,9 @@ Of one Redis with a maxmemory:
                                    begins: 'flunq start' ends with exit code 7,
                                    and 'run: workflow' faults 15 points earlier.
                                    The rest is for running executions. At 100
-                                   they wait; operators' commands and ends of
-                                   executions are still written
+                                   they wait; ends of executions are still
+                                   written, and so are cancel, suspend, resume
+                                   and retry
 
 Of one process, which keeps running:
   EXECUTOR_CONCURRENCY  16         concurrent tasks of one tenant

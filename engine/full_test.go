@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,10 @@ func TestFullRedis(t *testing.T) {
 	}
 	if err := rdb.Set(ctx, "any", "1", 0).Err(); err == nil {
 		t.Fatal("Redis is not full")
+	}
+	err := e.Store.Publish(ctx, event.Event{ID: "any", Source: "/test", Type: "com.x", Tenant: tenant})
+	if want := "Redis is full: raise its maxmemory"; !store.Full(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("an event is published: %v, want %s", err, want)
 	}
 	for _, command := range []struct {
 		kind event.Type

@@ -209,6 +209,8 @@ func ExitCode(err error) int {
 		return ExitInvalid
 	case errors.Is(err, store.ErrUnreachable):
 		return ExitUnreachable
+	case store.Full(err):
+		return ExitLimit
 	default:
 		return ExitFailed
 	}

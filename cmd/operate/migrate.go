@@ -172,7 +172,7 @@ func (m *migration) each(ctx context.Context, found []store.Execution, by action
 			out.Print(row)
 		}
 	}
-	if m.format.String() == "text" {
+	if m.format.String() == "text" && (failure == nil || len(count) > 0) {
 		m.summarize(count)
 	}
 	if err := errors.Join(out.End(), failure); err != nil {

@@ -92,7 +92,13 @@ type failure struct {
 	err error
 }
 
-func (f *failure) Error() string { return "redis: " + f.op + ": " + f.err.Error() }
+func (f *failure) Error() string {
+	if redis.IsOOMError(f.err) {
+		return "redis: " + f.op + ": Redis is full: raise its maxmemory, or remove executions"
+	}
+	return "redis: " + f.op + ": " + f.err.Error()
+}
+
 func (f *failure) Unwrap() error { return f.err }
 
 // Is reports a connection that failed, a node that does not respond or a cluster that is down as
