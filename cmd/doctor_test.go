@@ -143,14 +143,14 @@ func TestDoctorOfMissingTopic(t *testing.T) {
 		opts := dynamotest.Options(dynamotest.Dynalite(t))
 		_, err := dynamotest.Init(t, opts).Put(t.Context(), []schedule.Event{{
 			ID: "a8c51d54-5675-4a39-88c0-f28824decc03", Status: schedule.Scheduled, Version: 1, Next: due, Created: due, Updated: due,
-			Content: schedule.Content{Due: due, Topic: "letters", Payload: []byte("{}")},
+			Content: schedule.Content{Due: due, Topic: "parcels", Payload: []byte("{}")},
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		env["SCHEDULER_RECORDS"], env["DYNAMO_ENDPOINT"], env["DYNAMO_TABLE"] = "dynamodb", opts.Endpoint, opts.Table
 		out, errs, _ := flunqWith(t.Context(), env, "doctor")
-		if !strings.Contains(out, "topic letters does not exist") {
+		if !strings.Contains(out, "topic parcels does not exist") {
 			t.Errorf("%s%s", out, errs)
 		}
 	})

@@ -115,9 +115,9 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 func (h *housekeeping) findTenants(ctx context.Context, now time.Time) error {
 	names, err := h.registered(ctx, now)
 	if now.Sub(h.scanned) >= sweepEvery && (err == nil || h.store.Clustered()) {
-		found, wrong := h.store.FindTenants(ctx)
-		names, err = append(names, found...), cmp.Or(err, wrong)
-		if wrong == nil || len(found) > 0 {
+		found, otherErr := h.store.FindTenants(ctx)
+		names, err = append(names, found...), cmp.Or(err, otherErr)
+		if otherErr == nil || len(found) > 0 {
 			h.scanned = now
 		}
 	}

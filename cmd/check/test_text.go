@@ -21,9 +21,9 @@ func (b *batch) show(f *testFile) error {
 	case "jsonl":
 		return b.showLines(f)
 	}
-	if wrong := f.err; wrong != nil {
+	if mistakes := f.err; mistakes != nil {
 		fmt.Fprintf(b.sh.Out, "%s  %s  invalid\n", b.word(invalid), cli.OneLine(f.name))
-		cli.ExplainMistakes(b.sh, wrong)
+		cli.ExplainMistakes(b.sh, mistakes)
 		return nil
 	}
 	if len(f.cases) == 0 && b.only != "" {

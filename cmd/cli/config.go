@@ -259,7 +259,7 @@ func (c configContext) password(file *configFile) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// Sources returns the values of a place with their origins, passwords redacted.
+// Sources returns the values of a location with their origins, passwords redacted.
 func (p location) Sources() []source {
 	p.URL.Value, p.URL.Help = store.Redacted(p.URL.Value), "address of Redis"
 	p.tenant.Help = "tenant that commands act for"

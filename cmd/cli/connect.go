@@ -111,21 +111,24 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 		if err := run(c.Context(), r, args); err != nil {
 			return err
 		}
-		if all := c.Flags().Lookup("all-tenants"); !t.Tenantless && (all == nil || !all.Changed) {
-			r.hintTenant(c.Context(), t.Sh)
+		if all := c.Flags().Lookup("all-tenants"); t.Tenantless || all != nil && all.Changed {
+			return nil
+		}
+		if others, err := r.OtherTenants(c.Context()); err == nil && len(others) > 0 {
+			t.Sh.Hint("tenant %s is not registered; registered: %s", r.Tenant, ShortList(others))
 		}
 		return nil
 	}
 }
 
-// hintTenant hints that the tenant is not registered although others are: its name may be wrong or missing.
-func (r *Remote) hintTenant(ctx context.Context, sh *Shell) {
-	if known, err := r.Redis.SIsMember(ctx, r.Store.Keys().Tenants(), r.Tenant).Result(); known || err != nil {
-		return
+// OtherTenants returns the registered tenants if that of the command is not among them: its name may
+// be wrong or missing.
+func (r *Remote) OtherTenants(ctx context.Context) ([]string, error) {
+	known, err := r.Redis.SIsMember(ctx, r.Store.Keys().Tenants(), r.Tenant).Result()
+	if known || err != nil {
+		return nil, err
 	}
-	if all, err := r.Store.Tenants(ctx); err == nil && len(all) > 0 {
-		sh.Hint("tenant %s is not registered; registered: %s", r.Tenant, ShortList(all))
-	}
+	return r.Store.Tenants(ctx)
 }
 
 // RunAt is like Run, and also passes the time of Remote.Now for one tenant.

@@ -31,12 +31,12 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	const search = time.Second // among all timer keys of the tenant, which may be millions
 	short, cancel := context.WithTimeout(ctx, search)
 	defer cancel()
-	if starts, wrong := timers.New(r.Store).Starts(short, r.Tenant, id); wrong == nil && len(starts) > 0 {
+	if starts, otherErr := timers.New(r.Store).Starts(short, r.Tenant, id); otherErr == nil && len(starts) > 0 {
 		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, starts[0].Moment().Format(time.RFC3339Nano), starts[0].ID)
 	}
-	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest, Damaged: func(string, error) {}})
-	if wrong != nil {
-		return x, wrong
+	recent, _, otherErr := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest, Damaged: func(string, error) {}})
+	if otherErr != nil {
+		return x, otherErr
 	}
 	var known []string
 	for _, other := range recent {
@@ -47,7 +47,7 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 		where = " in tenant " + r.Tenant
 	}
 	removed := ""
-	if keep, wrong := r.Store.Kept(ctx, r.Tenant); wrong == nil && keep.Bounded() {
+	if keep, otherErr := r.Store.Kept(ctx, r.Tenant); otherErr == nil && keep.Bounded() {
 		removed = " (" + KeptOf(keep) + ")"
 	}
 	return x, fmt.Errorf("%w%s%s%s; 'flunq ps' lists executions", err, where, DidYouMean(id, known, ""), removed)

@@ -228,11 +228,11 @@ func (d *doctor) installation() {
 func (d *doctor) findTenants(ctx context.Context) {
 	d.tenants = []string{d.remote.Tenant}
 	if !d.allTenants {
-		all, err := d.remote.Store.Tenants(ctx)
+		others, err := d.remote.OtherTenants(ctx)
 		if err != nil {
 			d.unchecked("tenants", "", err)
-		} else if !slices.Contains(all, d.remote.Tenant) && len(all) > 0 {
-			d.report("tenants", isDoubtful, fmt.Sprintf("tenant %s is not registered here, but these are: %s", d.remote.Tenant, cli.ShortList(all)), "--tenant NAME checks another tenant, -A all of them")
+		} else if len(others) > 0 {
+			d.report("tenants", isDoubtful, fmt.Sprintf("tenant %s is not registered here, but these are: %s", d.remote.Tenant, cli.ShortList(others)), "--tenant NAME checks another tenant, -A all of them")
 		}
 		return
 	}

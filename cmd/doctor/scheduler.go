@@ -106,14 +106,14 @@ func (d *doctor) nextTopics(ctx context.Context, set cli.SchedulerSettings) (top
 
 // topicsInTable returns the topics of some open events in DynamoDB.
 func topicsInTable(ctx context.Context, opts dynamo.Options) (topics []string) {
-	const most = 100 // one request
+	const limit = 100 // one request
 	table, err := dynamo.New(ctx, opts)
 	if err != nil {
 		return nil
 	}
 	open, _, _ := table.Open(ctx, time.Time{}, "")
 	var ids []string
-	for _, entry := range open[:min(most, len(open))] {
+	for _, entry := range open[:min(limit, len(open))] {
 		ids = append(ids, entry.ID)
 	}
 	events, _ := table.Get(ctx, ids)

@@ -83,9 +83,9 @@ func ofVersion(v store.Server) finding {
 	major, rest, _ := strings.Cut(v.Version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	number, err := strconv.Atoi(major)
-	part, wrong := strconv.Atoi(minor)
+	part, otherErr := strconv.Atoi(minor)
 	switch {
-	case err != nil || wrong != nil:
+	case err != nil || otherErr != nil:
 		f.State = isUnknown
 	case number < 6 || number == 6 && part < 2:
 		f.State, f.Text, f.Remedy = isBad, f.Text+": too old, 6.2 is needed", "upgrade it to 7.0 or later"

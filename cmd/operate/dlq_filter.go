@@ -85,11 +85,11 @@ func (f *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 	for _, tenant := range tenants {
 		sources = append(sources, deadLetterSource{tenant: tenant})
 	}
-	others, entries, wrong := otherStreams(ctx, r, pattern, f.others)
+	others, entries, otherErr := otherStreams(ctx, r, pattern, f.others)
 	for _, other := range others {
 		sources = append(sources, deadLetterSource{tenant: other.Tenant, stream: other.Key})
 	}
-	if err = cmp.Or(err, wrong); err != nil && r.Store.Clustered() {
+	if err = cmp.Or(err, otherErr); err != nil && r.Store.Clustered() {
 		err = fmt.Errorf("dead letters on other masters, if there are any, are missing: %w", err)
 	}
 	return sources, entries, err

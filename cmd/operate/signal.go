@@ -170,11 +170,11 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 		}
 		for i, x := range current {
 			row := &rows[i]
-			switch wrong := s.Refuse(x); {
+			switch otherErr := s.Refuse(x); {
 			case x.Status == "":
 				row.Reason = "it no longer exists"
 				continue
-			case wrong != nil:
+			case otherErr != nil:
 				row.Reason = "it is " + x.Status + " meanwhile"
 				continue
 			}

@@ -53,8 +53,8 @@ func newTenantsListCommand(sh *cli.Shell) *cobra.Command {
 
 func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) error {
 	known, err := r.Store.Tenants(ctx)
-	found, wrong := r.Store.FindTenants(ctx)
-	missing := cmp.Or(err, wrong) // since a master of a cluster is down
+	found, otherErr := r.Store.FindTenants(ctx)
+	missing := cmp.Or(err, otherErr) // since a master of a cluster is down
 	if missing != nil && !r.Store.Clustered() {
 		return missing
 	}
@@ -63,8 +63,8 @@ func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) err
 	var rows []tenantRow
 	for _, name := range slices.Compact(names) {
 		n, err := r.Store.Counts(ctx, name)
-		at, wrong := r.Store.AddressOf(ctx, name)
-		if err := cmp.Or(err, wrong); err != nil {
+		at, otherErr := r.Store.AddressOf(ctx, name)
+		if err := cmp.Or(err, otherErr); err != nil {
 			if !r.Store.Clustered() {
 				return err
 			}

@@ -56,8 +56,8 @@ func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 	case q.After != "":
 		due, at, ok := strings.Cut(q.After, "/")
 		nanos, err := strconv.ParseInt(due, 10, 64)
-		frame, wrong := strconv.Atoi(at)
-		if !ok || err != nil || wrong != nil {
+		frame, otherErr := strconv.Atoi(at)
+		if !ok || err != nil || otherErr != nil {
 			return page, fmt.Errorf("%q is not a position in the table", q.After)
 		}
 		// Rows before the timer exclude it, and so do rows after it.

@@ -18,7 +18,7 @@ func File(path string, content []byte) error {
 	}
 	_, err = tmp.Write(content)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if info, wrong := os.Stat(path); wrong == nil && err == nil {
+	if info, otherErr := os.Stat(path); otherErr == nil && err == nil {
 		err = os.Chmod(tmp.Name(), info.Mode().Perm())
 	}
 	if err == nil {

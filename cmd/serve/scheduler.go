@@ -251,17 +251,17 @@ func (s *scheduling) openServer(ctx context.Context, st *store.Store, watch *tel
 	opts.Observe = func(c grpcserver.Call) {
 		watch.Handled(c.Method[strings.LastIndex(c.Method, "/")+1:], c.Code.String(), c.Took)
 	}
-	var wrong error
+	var problems error
 	if s.set.TokensFile != "" {
 		tokens, err := grpcserver.ReadTokens(s.set.TokensFile)
-		opts.Tokens, wrong = tokens, errors.Join(wrong, named("SCHEDULER_TOKENS_FILE", err))
+		opts.Tokens, problems = tokens, errors.Join(problems, named("SCHEDULER_TOKENS_FILE", err))
 	}
 	if s.set.Cert != "" {
 		certificate, err := grpcserver.ReadCertificate(s.set.Cert, s.set.Key, s.set.Client)
-		opts.TLS, wrong = certificate, errors.Join(wrong, named("GRPC_TLS_CERT", err))
+		opts.TLS, problems = certificate, errors.Join(problems, named("GRPC_TLS_CERT", err))
 	}
-	if wrong != nil {
-		return cli.Fail(cli.ExitMisuse, wrong)
+	if problems != nil {
+		return cli.Fail(cli.ExitMisuse, problems)
 	}
 	s.warn(ctx)
 	requests := s.requests()

@@ -174,9 +174,9 @@ func (o *Out) readPending(ctx context.Context) error {
 	if store.Down(o.store, err) {
 		return err
 	}
-	now, wrong := o.store.Now(ctx)
-	if wrong != nil {
-		return errors.Join(err, wrong)
+	now, otherErr := o.store.Now(ctx)
+	if otherErr != nil {
+		return errors.Join(err, otherErr)
 	}
 	errs := []error{err}
 	for _, tenant := range tenants {
@@ -230,8 +230,8 @@ func (o *Out) wave(ctx context.Context, stopped map[string]bool) (wave []store.M
 		if stopped[tenant] {
 			continue
 		}
-		if wrong := o.load(ctx, tenant); wrong != nil {
-			stopped[tenant], err = true, errors.Join(err, wrong)
+		if otherErr := o.load(ctx, tenant); otherErr != nil {
+			stopped[tenant], err = true, errors.Join(err, otherErr)
 			continue
 		}
 		keys := map[string]bool{}
@@ -308,11 +308,11 @@ func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []
 		m := wave[i]
 		if err != nil && errors.Is(err, cloudevents.ErrRefused) {
 			dead := event.Dead{Reason: fmt.Sprintf("publish to %s: %v", messages[i].Topic, err), Attempts: 1, Service: o.opts.Group}
-			_, wrong := o.streams.DeadLetter(ctx, m, dead, nil)
-			if wrong == nil {
+			_, otherErr := o.streams.DeadLetter(ctx, m, dead, nil)
+			if otherErr == nil {
 				o.opts.observe(Activity{What: Refused, Tenant: m.Tenant, Topic: messages[i].Topic, Count: 1, Err: err})
 			}
-			err = wrong
+			err = otherErr
 		} else if err == nil {
 			o.handled = append(o.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
 			count[Activity{What: Published, Tenant: m.Tenant, Topic: messages[i].Topic}]++

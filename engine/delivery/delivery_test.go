@@ -216,9 +216,9 @@ func TestHandle(t *testing.T) {
 	d.send(t, "b")
 	f, err := d.Fetch(t.Context(), 10, 0)
 	must(t, err)
-	for _, wrong := range []error{context.DeadlineExceeded, nil} {
-		if err := d.Handle(t.Context(), f.Messages, func() error { return wrong }); !errors.Is(err, wrong) {
-			t.Errorf("%v, want %v", err, wrong)
+	for _, otherErr := range []error{context.DeadlineExceeded, nil} {
+		if err := d.Handle(t.Context(), f.Messages, func() error { return otherErr }); !errors.Is(err, otherErr) {
+			t.Errorf("%v, want %v", err, otherErr)
 		}
 	}
 	if got, want := fmt.Sprint(d.whats()), "[began began broken broken began began done done]"; got != want {

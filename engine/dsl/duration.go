@@ -318,9 +318,9 @@ func durationOfISO(s string) (d Duration, ok bool) {
 		return d, false
 	}
 	type unit struct {
-		letter byte
-		sum    *amount
-		factor int64
+		designator byte
+		sum        *amount
+		factor     int64
 	}
 	var total amounts
 	for _, part := range []struct {
@@ -335,7 +335,7 @@ func durationOfISO(s string) (d Duration, ok bool) {
 			if digits == "" || digits == text {
 				return d, false
 			}
-			i := slices.IndexFunc(units, func(u unit) bool { return u.letter == text[len(digits)] })
+			i := slices.IndexFunc(units, func(u unit) bool { return u.designator == text[len(digits)] })
 			if i < 0 {
 				return d, false
 			}

@@ -27,16 +27,25 @@ func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, fr
 		return nil, nil, fmt.Errorf("perform %s: not a call", task.Ref)
 	}
 	run := call.NewRun(scope, from, reserved)
-	switch {
-	case task.Call.HTTP != nil:
-		output, made, err = c.HTTP.Call(ctx, task.Call, run)
-	case task.Call.OpenAPI != nil:
-		output, made, err = (&openapi.Caller{HTTP: c.HTTP}).Call(ctx, task.Call, run)
-	default:
+	if kind := c.kind(task.Call); kind != nil {
+		output, made, err = kind.Call(ctx, task.Call, run)
+	} else {
 		err = call.Configuration("call: %s cannot be performed yet", task.Call.Protocol)
 	}
 	if err != nil {
 		return nil, made, run.RedactError(err)
 	}
 	return output, made, nil
+}
+
+// kind returns the Kind that performs a call, or nil for protocols that are not implemented.
+func (c *Caller) kind(task *dsl.CallTask) call.Kind {
+	switch {
+	case task.HTTP != nil:
+		return c.HTTP
+	case task.OpenAPI != nil:
+		return &openapi.Caller{HTTP: c.HTTP}
+	default:
+		return nil
+	}
 }

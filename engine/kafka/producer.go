@@ -53,7 +53,7 @@ func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
 	defer cancelSoft()
 	hard, cancelHard := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelHard()
-	context.AfterFunc(soft, func() { time.AfterFunc(p.opts.Timeout/parts, cancelHard) })
+	defer context.AfterFunc(soft, func() { time.AfterFunc(p.opts.Timeout/parts, cancelHard) })() // stopped before soft ends here
 
 	errs := make([]error, len(records))
 	s, err := p.session(&p.shared)

@@ -57,13 +57,13 @@ func TestMasterHangs(t *testing.T) {
 		_, _ = pipe.Exec(ctx)
 		return one.Err(), two.Err()
 	}
-	if err, wrong := pipelined(); err == nil || strings.Contains(err.Error(), "does not respond") || wrong != nil {
-		t.Errorf("at first: %v and %v", err, wrong)
+	if err, otherErr := pipelined(); err == nil || strings.Contains(err.Error(), "does not respond") || otherErr != nil {
+		t.Errorf("at first: %v and %v", err, otherErr)
 	}
 	const says = "does not respond: "
 	for range 3 {
-		if err, wrong := pipelined(); err == nil || !strings.Contains(err.Error(), hung.Addr()+" "+says) || wrong != nil {
-			t.Errorf("in a pipeline: %v and %v", err, wrong)
+		if err, otherErr := pipelined(); err == nil || !strings.Contains(err.Error(), hung.Addr()+" "+says) || otherErr != nil {
+			t.Errorf("in a pipeline: %v and %v", err, otherErr)
 		}
 		if err := rdb.Get(ctx, key).Err(); err == nil || !strings.Contains(err.Error(), hung.Addr()+" "+says) || !store.Temporary(store.Failed("read", err)) {
 			t.Errorf("alone: %v", err)

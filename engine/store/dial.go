@@ -253,7 +253,7 @@ func addPort(hosts []string, port string) {
 func havePorts(addresses ...string) bool {
 	for _, address := range addresses {
 		_, port, err := net.SplitHostPort(address)
-		if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 {
+		if n, otherErr := strconv.ParseUint(port, 10, 16); err != nil || otherErr != nil || n == 0 {
 			return false
 		}
 	}

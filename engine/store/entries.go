@@ -82,8 +82,8 @@ func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, e
 func adjacent(id string, after bool) string {
 	ms, seq, _ := strings.Cut(id, "-")
 	m, err := strconv.ParseUint(ms, 10, 64)
-	n, wrong := strconv.ParseUint(seq, 10, 64)
-	if err != nil || wrong != nil {
+	n, otherErr := strconv.ParseUint(seq, 10, 64)
+	if err != nil || otherErr != nil {
 		return id
 	}
 	switch {

@@ -171,8 +171,8 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 			continue
 		}
 		x, err := s.executionOf(tenant, id, fields[i].Val())
-		history, wrong := s.history(id, buffers[i])
-		if err == nil && wrong == nil && int64(len(history)) == x.Version {
+		history, otherErr := s.history(id, buffers[i])
+		if err == nil && otherErr == nil && int64(len(history)) == x.Version {
 			out = append(out, WithHistory{x, history})
 		}
 	}

@@ -102,11 +102,11 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		return now, err
 	}
 	// Neither a timer that cannot fire nor a backlog of due timers holds up anything else.
-	wake, wrong := s.register(ctx, now, !more)
+	wake, otherErr := s.register(ctx, now, !more)
 	if more { // no other service of the process fires them
 		wake = now
 	}
-	return wake, errors.Join(err, wrong)
+	return wake, errors.Join(err, otherErr)
 }
 
 // fire publishes due timers, unless another service of the process is doing so, and reports whether
@@ -123,13 +123,13 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 	indexes := s.timers.Indexes(s.opts.Tenants.Names())
 	reference := s.pollAll(ctx, indexes)
 	for _, tenant := range indexes {
-		poll, wrong := s.fireOn(ctx, tenant)
-		if wrong != nil {
-			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: wrong})
+		poll, otherErr := s.fireOn(ctx, tenant)
+		if otherErr != nil {
+			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: otherErr})
 		}
 		now = s.watch.reference(tenant, poll.Now)
 		next, more = earlier(next, s.watch.reference(tenant, poll.Next)), more || len(poll.Due)+len(poll.Misplaced) > 0
-		err = errors.Join(err, wrong)
+		err = errors.Join(err, otherErr)
 	}
 	if !reference.IsZero() {
 		now = reference

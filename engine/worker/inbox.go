@@ -287,8 +287,7 @@ func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
-		key := addressOf(m)
-		if in.busy[key] || blocked[key] || len(batch) == 0 && !in.isolation.Enter(*m) || len(batch) > 0 && delivery.PoisonCandidate(*m) {
+		if key := addressOf(m); in.busy[key] || blocked[key] || !in.fits(batch, *m) {
 			if blocked == nil {
 				blocked = map[address]bool{}
 			}
@@ -299,6 +298,15 @@ func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 		}
 	}
 	return slices.Clip(batch), rest
+}
+
+// fits reports whether a message may be handled in a batch of its tenant. A poison candidate is handled
+// in isolation.
+func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
+	if len(batch) == 0 {
+		return in.isolation.Enter(m)
+	}
+	return !delivery.PoisonCandidate(m)
 }
 
 // address identifies an execution.

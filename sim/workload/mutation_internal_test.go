@@ -199,8 +199,8 @@ func (p *goPackage) plant(mutation, address, change string) (source string, err 
 		return "", fmt.Errorf("function %s: %w", name, err)
 	}
 	change = reference.ReplaceAllStringFunc(change, func(text string) string {
-		from, to, wrong := p.find(f, text[2:len(text)-1])
-		if err = errors.Join(err, wrong); wrong != nil {
+		from, to, otherErr := p.find(f, text[2:len(text)-1])
+		if err = errors.Join(err, otherErr); otherErr != nil {
 			return ""
 		}
 		return p.text(from, to)

@@ -3,6 +3,7 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,6 +13,15 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 )
+
+// Kind performs one kind of call, such as HTTP. Each kind has its own package, which does not know
+// the service that calls it.
+type Kind interface {
+	// Call performs a call task. It returns its raw output and the last request that was sent, nil
+	// if none was. A failure of the call is an *event.Problem (errors.As); any other error
+	// is the engine's. ctx sets the deadline.
+	Call(ctx context.Context, task *dsl.CallTask, run *Run) (output any, made *event.Call, err error)
+}
 
 // Origin is the execution and task run that makes a call, and the time.
 type Origin struct {

@@ -130,7 +130,7 @@ func reason(err error) string {
 		return fmt.Sprintf("timed out: %v", err)
 	case errors.Is(err, io.EOF):
 		return "the server closed the connection without a response"
-	case strings.Contains(err.Error(), "response header"): // HTTP/1 and HTTP/2 have no errors of their own for it
+	case strings.Contains(err.Error(), "response headers exceeded"), strings.Contains(err.Error(), "response header list larger"): // of HTTP/1 and HTTP/2
 		return "the headers of the response are too large (limit headers)"
 	default:
 		return err.Error()

@@ -84,7 +84,7 @@ func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetter
 func (s Streams) FindDeadLetter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
 	ms, seq, _ := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
-	if _, wrong := strconv.ParseUint(seq, 10, 64); err != nil || wrong != nil {
+	if _, otherErr := strconv.ParseUint(seq, 10, 64); err != nil || otherErr != nil {
 		return DeadLetter{}, fmt.Errorf("%w: dead letter %q, want an id such as 1767225600000-0", store.ErrName, id)
 	}
 	deadLetters, _, err := s.DeadLetters(ctx, DeadLetterQuery{Range: store.Range{From: id, To: id, Count: 1}, Tenant: tenant, Stream: stream})

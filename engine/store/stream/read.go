@@ -70,8 +70,8 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 		// The group or the stream was removed. Executions recognise events that they
 		// have handled, so reading from the beginning repeats nothing.
 		for _, tenant := range r.Tenants {
-			if wrong := s.makeGroup(ctx, tenant, r.Group); wrong != nil && store.Temporary(wrong) {
-				return got, wrong
+			if otherErr := s.makeGroup(ctx, tenant, r.Group); otherErr != nil && store.Temporary(otherErr) {
+				return got, otherErr
 			}
 		}
 		got, err = s.readOnce(ctx, r, count, block)
@@ -112,9 +112,9 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result,
 	for _, tenant := range r.Tenants {
 		one := r
 		one.Tenants = []string{tenant}
-		got, wrong := s.readOnce(ctx, one, count, 0)
-		if wrong != nil {
-			err = errors.Join(err, store.Failed("read the stream of "+tenant, wrong))
+		got, otherErr := s.readOnce(ctx, one, count, 0)
+		if otherErr != nil {
+			err = errors.Join(err, store.Failed("read the stream of "+tenant, otherErr))
 			continue
 		}
 		all = Result{

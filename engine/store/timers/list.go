@@ -109,13 +109,13 @@ func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (f
 	limit = min(max(limit, 1), math.MaxInt-1)
 	for _, tenant := range tenants {
 		f.Tenant = tenant
-		page, wrong := ts.Page(ctx, Query{Filter: f, After: from, Limit: limit + 1, MaxScanned: math.MaxInt})
+		page, otherErr := ts.Page(ctx, Query{Filter: f, After: from, Limit: limit + 1, MaxScanned: math.MaxInt})
 		switch {
-		case wrong == nil:
+		case otherErr == nil:
 		case all:
-			err = cmp.Or(err, fmt.Errorf("the timers of tenant %s are missing: %w", tenant, wrong))
+			err = cmp.Or(err, fmt.Errorf("the timers of tenant %s are missing: %w", tenant, otherErr))
 		default:
-			return nil, "", wrong
+			return nil, "", otherErr
 		}
 		found = append(found, page.Timers...)
 	}
@@ -177,8 +177,8 @@ func parseTimerID(id string) (micro int64, err error) {
 		text, hash, ok = strings.Cut(strings.ToLower(negative), "-")
 		text = "-" + text
 	}
-	micro, wrong := strconv.ParseInt(text, 36, 64)
-	if ok && hash == "" || wrong != nil {
+	micro, otherErr := strconv.ParseInt(text, 36, 64)
+	if ok && hash == "" || otherErr != nil {
 		return 0, fmt.Errorf("%w: timer %q, want an id from the list of timers", store.ErrName, id)
 	}
 	return micro, nil

@@ -171,8 +171,8 @@ func (r *router) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 		others.Wait()
 		r.follow(ctx, cmds)
 		for _, cmd := range cmds {
-			if wrong := settled(cmd); err == nil {
-				err = wrong
+			if otherErr := settled(cmd); err == nil {
+				err = otherErr
 			}
 		}
 		return err
