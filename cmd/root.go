@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -42,11 +43,12 @@ func Execute(ctx context.Context, args []string, streams cli.Streams) int {
 	// Given a nil list, Cobra would use the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
 	err := root.ExecuteContext(ctx)
-	if err == nil && out.Failure != nil {
-		err = fmt.Errorf("write the output: %w", out.Failure)
-	}
 	if err != nil && ctx.Err() != nil {
 		err = cli.Interrupted(err)
+	}
+	if out.Failure != nil && !errors.Is(err, out.Failure) {
+		sh.Report(err) // unless it is a verdict, whose exit code would vouch for the output
+		err = fmt.Errorf("write the output: %w", out.Failure)
 	}
 	sh.Report(err)
 	return cli.ExitCode(err)

@@ -158,14 +158,21 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A result that could not be written is a failure.
+// A result that could not be written is a failure, whatever the command has found.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	_, stderr, code := flunq(t, func(s *cli.Streams) { s.Out = fullDisk{} }, "version")
-	if want := "flunq: write the output: no space left\n"; stderr != want || code != 1 {
-		t.Errorf("got %q, code %d, want %q, code 1", stderr, code, want)
+	for _, args := range [][]string{{"version"}, {"lint", "-q", "-"}} {
+		_, stderr, code := flunq(t, func(s *cli.Streams) {
+			s.In, s.Out = strings.NewReader(waitsForever), fullDisk{}
+		}, args...)
+		if want := "flunq: write the output: no space left\n"; stderr != want || code != 1 {
+			t.Errorf("%s: got %q, code %d, want %q, code 1", args, stderr, code, want)
+		}
 	}
 }
+
+// waitsForever is a document about which lint has something to say.
+const waitsForever = "document: {dsl: 1.0.3, namespace: a, name: b, version: 1.0.0}\ndo: [{hear: {listen: {to: {one: {with: {type: paid}}}}}}]\n"
 
 type fullDisk struct{ io.Writer }
 

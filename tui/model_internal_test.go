@@ -58,11 +58,11 @@ func TestOneDeadLetter(t *testing.T) {
 	playing(t, s, 120, 24, Options{}).has("1 timer ").has("1 dead letter ").has("1 scheduled event")
 }
 
-// Enter alone does not confirm an action that cannot be undone, and it is carried out with force.
-func TestDanger(t *testing.T) {
+// Enter alone does not confirm an action that loses something, and it is carried out with force.
+func TestWarning(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	s.plan.Danger = true
+	s.plan.Warning = "This cannot be undone."
 	p := playing(t, s, 80, 24, Options{}).keys("4", "D", "enter").has("This cannot be undone.")
 	if len(s.done) != 0 {
 		t.Errorf("done by enter: %v", s.done)

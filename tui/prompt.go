@@ -143,7 +143,7 @@ func (c *confirmation) take(r planMade) {
 
 func (c *confirmation) wheel(lines int) { c.scroll.Move(lines) }
 
-// key handles the answer. Enter alone does not confirm what cannot be undone.
+// key handles the answer. Enter alone does not confirm what loses something.
 func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 	if c.scroll.Key(k) {
 		return nil, true
@@ -152,8 +152,8 @@ func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 	switch {
 	case k == "esc" || k == "n" || k == "q" || k == "backspace":
 		return nil, false
-	case ready && (k == "y" || k == "enter" && !c.planned.Danger):
-		c.action.Force = c.planned.Danger
+	case ready && (k == "y" || k == "enter" && c.planned.Warning == ""):
+		c.action.Force = c.planned.Warning != ""
 		return tea.Batch(give(wantNotice{text: "doing it: " + sentence(c.action)}), perform(c.source, c.action)), false
 	case c.made && !ready && k == "enter":
 		return nil, false
@@ -197,8 +197,8 @@ func (c *confirmation) lines(width int) (text []string, style []canvas.Style) {
 			add(canvas.Faint, "A dry run; nothing is changed yet:")
 		}
 		add(canvas.Normal, c.planned.Lines...)
-		if c.planned.Danger {
-			add(canvas.Warn|canvas.Strong, "This cannot be undone.")
+		if c.planned.Warning != "" {
+			add(canvas.Warn|canvas.Strong, c.planned.Warning)
 		}
 	}
 	return text, style
@@ -216,7 +216,7 @@ func (c *confirmation) drawButtons(foot canvas.Area, theme canvas.Theme) {
 		return
 	}
 	yes, style := " y yes ", canvas.Good
-	if c.planned.Danger {
+	if c.planned.Warning != "" {
 		yes, style = " y yes, do it ", canvas.Bad
 	}
 	x := foot.Put(0, 0, style|canvas.Selected, yes)

@@ -252,8 +252,8 @@ const (
 
 // Plan describes what an action would do.
 type Plan struct {
-	Lines  []string
-	Danger bool // the action loses something permanently
+	Lines   []string
+	Warning string // of a loss; Enter alone does not confirm the action. "" if there is none
 }
 
 // Clock is the state of a Source's clock. It is zero if the source runs on real time.

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +13,10 @@ import (
 
 // plannedAction is an action on one item.
 type plannedAction struct {
-	id     string
-	line   string // describes the consequences
-	danger bool   // something is lost permanently
-	guard  string // why it needs force; "" if it does not
+	id      string
+	line    string // describes the consequences
+	warning string // of a loss; "" if there is none
+	guard   string // why it needs force; "" if it does not
 
 	// do performs it and describes the result; "" if the item no longer exists.
 	do func(ctx context.Context) (said string, err error)
@@ -77,6 +78,9 @@ func (l *Live) check(ctx context.Context, a tui.Action) (*prepared, error) {
 	}
 }
 
+// irreversible is the warning about actions that lose something for good.
+const irreversible = "This cannot be undone."
+
 // maxLines is how many items a plan lists.
 const maxLines = 10
 
@@ -97,7 +101,9 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 		}
 	}
 	for i, d := range p.actions {
-		plan.Danger = plan.Danger || d.danger || d.guard != ""
+		if plan.Warning != irreversible {
+			plan.Warning = cmp.Or(d.warning, plan.Warning)
+		}
 		add(i, len(p.actions), d.line)
 	}
 	for i, err := range p.refused {

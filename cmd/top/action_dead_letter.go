@@ -64,7 +64,7 @@ func (l *Live) replayDeadLetter(deadLetter stream.DeadLetter, status string) pla
 
 func (l *Live) dropDeadLetter(deadLetter stream.DeadLetter) plannedAction {
 	return plannedAction{
-		id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": it is lost and cannot be restored", danger: true,
+		id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": it is lost and cannot be restored", warning: irreversible,
 		do: func(ctx context.Context) (string, error) {
 			return once("dropped "+describeDeadLetter(deadLetter), func() (bool, error) {
 				if err := l.trail(ctx, "dlq drop", deadLetter); err != nil {

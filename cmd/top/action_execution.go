@@ -26,6 +26,10 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, err
 		tui.Resume:  "continues",
 		tui.Retry:   "runs the failed task again and continues from there",
 	}[a.Verb]
+	warning := ""
+	if a.Verb == tui.Cancel {
+		warning = irreversible
+	}
 	p := &prepared{
 		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "execution"), l.opts.Tenant),
 		done: string(a.Verb) + " requested for", what: "execution",
@@ -36,7 +40,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, err
 			err = signal.Refuse(x)
 		}
 		return plannedAction{
-			id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), danger: a.Verb == tui.Cancel,
+			id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), warning: warning,
 			do: func(ctx context.Context) (string, error) { return l.signal(ctx, signal, x, a.Text) },
 		}, err
 	})

@@ -15,10 +15,10 @@ import (
 )
 
 // plan returns the plan of an action as text.
-func (w *environment) plan(a tui.Action) (text string, danger bool) {
+func (w *environment) plan(a tui.Action) (text, warning string) {
 	w.Helper()
 	p := must(w.source.Plan(w.Context(), a))(w)
-	return strings.Join(p.Lines, "\n"), p.Danger
+	return strings.Join(p.Lines, "\n"), p.Warning
 }
 
 func (w *environment) do(a tui.Action) string {
@@ -45,10 +45,10 @@ func TestTimerActions(t *testing.T) {
 	}
 	one, two, three := w.timerOf("one"), w.timerOf("two"), w.timerOf("three")
 	fire := tui.Action{Verb: tui.Fire, Table: tui.Timers, IDs: []string{one.ID}}
-	text, danger := w.plan(fire)
+	text, warning := w.plan(fire)
 	wants(t, text, "fire 1 timer of tenant default", "wait of one /do/0/rest fires now: the execution continues")
-	if n := w.rdb.ZCard(t.Context(), "flunq:timers:all").Val(); n != 3 || danger {
-		t.Errorf("after a plan there are %d timers; dangerous: %v", n, danger)
+	if n := w.rdb.ZCard(t.Context(), "flunq:timers:all").Val(); n != 3 || warning != "" {
+		t.Errorf("after a plan there are %d timers; warning: %q", n, warning)
 	}
 	wants(t, w.do(fire), "fired the wait of one /do/0/rest")
 	w.becomes("one", tui.Completed)
@@ -77,10 +77,10 @@ func TestTimerActions(t *testing.T) {
 	}
 
 	drop := tui.Action{Verb: tui.Cancel, Table: tui.Timers, IDs: []string{three.ID, moved.ID, "zzz-0000000000"}}
-	text, danger = w.plan(drop)
+	text, warning = w.plan(drop)
 	wants(t, text, "never fires: execution three would wait forever", "not: timer zzz-0000000000")
-	if !danger {
-		t.Error("the loss of a timer that is needed is no danger")
+	if want := "'flunq timers restore EXECUTION' restores timers."; warning != want {
+		t.Errorf("the loss of a timer that is needed: warning %q, want %q", warning, want)
 	}
 	if _, err := w.source.Do(t.Context(), drop); err == nil || !strings.Contains(err.Error(), "is needed") {
 		t.Errorf("cancelled without force: %v", err)
@@ -120,10 +120,10 @@ func TestExecutionActions(t *testing.T) {
 	}
 	wants(t, w.do(on(tui.Resume, "one")), "resume requested: one")
 	w.becomes("one", tui.Waiting)
-	text, danger := w.plan(on(tui.Cancel, "one", "two"))
+	text, warning := w.plan(on(tui.Cancel, "one", "two"))
 	wants(t, text, "cancel 2 executions", "two (waiting) ends")
-	if !danger {
-		t.Error("the end of an execution is no danger")
+	if warning != "This cannot be undone." {
+		t.Errorf("the end of an execution: warning %q", warning)
 	}
 	wants(t, w.do(on(tui.Cancel, "one", "two")), "cancel requested for 2 executions")
 	w.becomes("one", tui.Cancelled)
@@ -152,10 +152,10 @@ func TestDeadLetterActions(t *testing.T) {
 		ids = append(ids, w.addDeadLetter(fmt.Sprintf("lost-%02d", i), "com.shop.paid", "no"))
 	}
 	replay := tui.Action{Verb: tui.Replay, Table: tui.DeadLetters, IDs: ids[:2]}
-	text, danger := w.plan(replay)
+	text, warning := w.plan(replay)
 	wants(t, text, "replay 2 dead letters of tenant default", ids[0]+" com.shop.paid: a replay returns it to its stream")
-	if n := w.rdb.XLen(t.Context(), "tenant:default:events").Val(); n != 0 || danger {
-		t.Errorf("after a plan the stream has %d entries; dangerous: %v", n, danger)
+	if n := w.rdb.XLen(t.Context(), "tenant:default:events").Val(); n != 0 || warning != "" {
+		t.Errorf("after a plan the stream has %d entries; warning: %q", n, warning)
 	}
 	wants(t, w.do(replay), "replayed 2 dead letters")
 	entries := w.rdb.XRange(t.Context(), "tenant:default:events", "-", "+").Val()
@@ -163,10 +163,10 @@ func TestDeadLetterActions(t *testing.T) {
 		t.Errorf("in the stream: %v", entries)
 	}
 	drop := tui.Action{Verb: tui.Drop, Table: tui.DeadLetters, IDs: ids[1:]}
-	text, danger = w.plan(drop)
+	text, warning = w.plan(drop)
 	wants(t, text, "drop 13 dead letters", "it is lost", "and 2 more", "not: dead letter "+ids[1])
-	if !danger {
-		t.Error("the loss of dead letters is no danger")
+	if warning != "This cannot be undone." {
+		t.Errorf("the loss of dead letters: warning %q", warning)
 	}
 	wants(t, w.do(drop), "dropped 12 dead letters; 1 refused")
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events:dlq").Val(); n != 0 {

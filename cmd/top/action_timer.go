@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
@@ -80,11 +81,16 @@ func (l *Live) drop(ctx context.Context, t timers.Pending, status string) (plann
 		return plannedAction{}, err
 	}
 	d := plannedAction{
-		line:   "never fires: " + loss,
-		danger: true,
+		line:    "never fires: " + loss,
+		warning: irreversible,
 		do: func(ctx context.Context) (string, error) {
 			return once("cancelled the "+nameOf(t), func() (bool, error) { return timers.New(l.store).Cancel(ctx, t, l.opts.Operator) })
 		},
+	}
+	switch t.Kind {
+	case event.WaitTimer, event.TimeoutTimer, event.RetryTimer: // the execution knows them
+		d.warning = "'flunq timers restore EXECUTION' restores timers."
+	default:
 	}
 	if needed {
 		d.guard = fmt.Sprintf("timer %s is needed: %s; firing it ends the wait", t.ID, loss)
