@@ -92,7 +92,7 @@ func (c *chart) legend(a canvas.Area) {
 	}{
 		{canvas.Good, workSign(theme), "works"},
 		{canvas.Calm, waitSign(theme), "waits"},
-		{canvas.Warn, pauseSign(theme), "waiting to retry"},
+		{canvas.Warn, pauseSign(theme), "suspended or retrying"},
 		{canvas.Calm, futureSign(theme), "remaining wait"},
 		{canvas.Strong, nowSign(theme), "now"},
 	} {

@@ -32,15 +32,21 @@ func (s *overviewScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) 
 		s.columns(a.Part(0, y, a.W, a.H-y), theme, now)
 		return
 	}
-	y = s.services(a, theme, y, false)
-	s.stack(a.Part(0, y, a.W, a.H-y), theme, now, []int{dueList, runningList, failedList})
+	all := []int{dueList, runningList, failedList}
+	if s.serviceLines(false)+2*len(all) <= a.H-y {
+		y = s.services(a, theme, y, false)
+	}
+	if 2*len(all) > a.H-y {
+		all = []int{s.at} // its cursor must be visible
+	}
+	s.stack(a.Part(0, y, a.W, a.H-y), theme, now, all)
 }
 
 // columns draws services and failures on the left, due timers and running tasks on the right.
 func (s *overviewScreen) columns(a canvas.Area, theme canvas.Theme, now time.Time) {
 	half := a.W / 2
 	left, right := a.Part(0, 0, half-1, a.H), a.Part(half+1, 0, a.W-half-1, a.H)
-	workers := s.serviceLines() <= a.H/2
+	workers := s.serviceLines(true) <= a.H/2
 	y := s.services(left, theme, 0, workers)
 	s.stack(left.Part(0, y, left.W, left.H-y), theme, now, []int{failedList})
 	s.stack(right, theme, now, []int{dueList, runningList})
@@ -128,13 +134,15 @@ func drawGraph(a canvas.Area, theme canvas.Theme, what string, now float64, of *
 	of.draw(a.Part(0, 1, a.W, a.H-1), theme)
 }
 
-// serviceLines is the number of lines of the services with their workers.
-func (s *overviewScreen) serviceLines() int {
-	n := 2
+// serviceLines is the number of lines that services draws.
+func (s *overviewScreen) serviceLines(workers bool) int {
+	n := 1 + len(s.overview.Services)
 	for _, service := range s.overview.Services {
-		n += 1 + len(service.Workers)
+		if workers {
+			n += len(service.Workers)
+		}
 	}
-	return n
+	return n + truth(workers)
 }
 
 // services draws the services, with their workers if there is space.

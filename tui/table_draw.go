@@ -37,13 +37,13 @@ func (t *table) gutter() int {
 }
 
 // layout chooses the columns that fit, and their widths: each is as wide as its widest cell
-// so far, and the columns that may grow share the remaining space.
+// so far, and the columns that may grow share the remaining space. A column without space has the width 0.
 func (t *table) layout(width int, now time.Time) (columns []column, widths []int) {
 	all := columnsOf(t.kind)
 	if len(t.widths) != len(all) {
 		t.widths = make([]int, len(all))
 	}
-	left := width - t.gutter()
+	left := width - t.gutter() + 2
 	for i, c := range all {
 		t.widths[i] = max(t.widths[i], len(c.title)+1)
 		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
@@ -58,23 +58,34 @@ func (t *table) layout(width int, now time.Time) (columns []column, widths []int
 			left -= w + 2
 		}
 	}
-	shrink(columns, widths, left+2)
+	shrink(columns, widths, left)
 	return columns, widths
 }
 
-// shrink narrows the widest of the growing columns until all columns fit.
+// narrowest is the width to which a growing column shrinks at most.
+const narrowest = 10
+
+// shrink narrows the widest of the growing columns until all columns fit. If they cannot, it leaves out
+// the last ones, since part of a number would be a wrong number.
 func shrink(columns []column, widths []int, left int) {
-	for ; left < 0; left++ {
+	last := len(columns) - 1
+	for left < 0 && last > 0 {
 		widest := -1
 		for i, c := range columns {
-			if c.grows && widths[i] > 6 && (widest < 0 || widths[i] > widths[widest]) {
+			if c.grows && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
-		if widest < 0 {
-			return
+		switch {
+		case widest >= 0:
+			widths[widest]--
+			left++
+		case widths[last] > 0:
+			left += widths[last] + 2
+			widths[last] = 0
+		default:
+			last--
 		}
-		widths[widest]--
 	}
 }
 

@@ -193,7 +193,7 @@ func (t *runTree) topText(theme canvas.Theme, r *taskRun, options *treeOptions) 
 	state := cmp.Or(options.top.State, r.State)
 	text := treeText{name: options.top.Workflow, word: string(state), sign: signOf(theme, state), after: r.Text}
 	text.name = cmp.Or(text.name, "workflow")
-	if state != Completed && state != Running {
+	if state == Faulted || state == Cancelled || state == Suspended {
 		text.notes, text.after, text.noted = r.Text, "", text.sign.style
 	}
 	ended := options.top.Until

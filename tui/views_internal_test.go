@@ -190,3 +190,13 @@ func BenchmarkChart(b *testing.B) {
 		tree.drawChart(c.All(), canvas.Theme{}, treeOptions{now: noon})
 	}
 }
+
+// On a small screen each part that is drawn is whole: rows below a title, all digits of a number.
+func TestSmallScreen(t *testing.T) {
+	t.Parallel()
+	p := playing(t, newScripted(), 40, 12, Options{})
+	p.has("3s late   wait  order-2", "1m23s     call http", "1m00s    faulted")
+	p.keys("2").has("WORKFLOW").lacks("AGE")
+	p.keys("3").has("EXECUTION", "in 25s").lacks("TASK")
+	playing(t, newScripted(), 40, 9, Options{}).keys("tab").has("Running now").lacks("Failed last")
+}

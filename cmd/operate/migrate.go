@@ -213,10 +213,14 @@ func (m *migration) summarize(count map[string]int) {
 	all := 0
 	var counts []string
 	for _, result := range []string{actions.Migrated, actions.MayBe, actions.Unchanged, actions.CannotBe} {
-		if n := count[result]; n > 0 {
-			all += n
+		n := count[result]
+		if result == actions.Unchanged {
+			result = "unchanged"
+		}
+		if n > 0 {
 			counts = append(counts, history.Number(n)+" "+result)
 		}
+		all += n
 	}
 	switch all {
 	case 0:

@@ -113,7 +113,7 @@ func (r *TaskRun) enter(e Entry, at Moment) {
 		r.Waits[n-1].To = at
 	}
 	r.State, r.Until, r.Ended, r.Text, r.Call = e.State, time.Time{}, Moment{}, "", ""
-	if e.State.Ended() || r.Parent == nil {
+	if e.State.Ended() || r.Parent == nil && (e.State == Suspended || e.is(event.ExecutionStarted)) {
 		r.Text, r.Call = brief(e), e.Call
 	}
 	switch {

@@ -83,6 +83,22 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// The text of a workflow says who has suspended it, but not who has resumed it.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	x := history.NewExecution()
+	for _, one := range []struct {
+		typ  event.Type
+		want string
+	}{{event.ExecutionStarted, `input {"n":1}`}, {event.ExecutionSuspended, "by ada"}, {event.ExecutionResumed, ""}} {
+		data := event.Encode(map[string]any{"by": "ada", "input": map[string]int{"n": 1}})
+		run, _ := x.Add(history.Read(x.Version+1, event.Event{Type: one.typ, Data: data}))
+		if run.Text != one.want {
+			t.Errorf("after %s: %q, want %q", one.typ, run.Text, one.want)
+		}
+	}
+}
+
 // Sentences about events name the task and say what happened to it.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
