@@ -19,9 +19,9 @@ func (s *overviewScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) 
 	}
 	y := s.counts(a, theme)
 	if a.W >= wide && a.H >= 30 {
-		y = s.graphs(a, theme, y+1)
+		y = s.rates(a, theme, y+1, a.H/10) + 1
 	} else {
-		y = s.sparks(a, theme, y)
+		y = s.rates(a, theme, y, 1)
 	}
 	for _, note := range s.overview.Notes {
 		x := a.Put(0, y, canvas.Warn|canvas.Strong, theme.Pick("▲ ", "! "))
@@ -102,36 +102,21 @@ func drawCounts(a canvas.Area, theme canvas.Theme, x, y int, all []counted) int 
 	return x
 }
 
-// sparks draws the rates in one line.
-func (s *overviewScreen) sparks(a canvas.Area, theme canvas.Theme, y int) int {
+// rates draws the rates of events and fired timers in a number of rows.
+func (s *overviewScreen) rates(a canvas.Area, theme canvas.Theme, y, rows int) int {
 	half := a.W / 2
-	drawSpark(a.Part(0, y, half-1, 1), theme, "events/s", s.overview.Events, &s.events)
-	drawSpark(a.Part(half+1, y, a.W-half-1, 1), theme, "fires/s", s.overview.Fires, &s.fires)
-	return y + 1
+	drawRate(a.Part(0, y, half-1, rows), theme, "events/s", s.overview.Events, &s.events)
+	drawRate(a.Part(half+1, y, a.W-half-1, rows), theme, "fires/s", s.overview.Fires, &s.fires)
+	return y + rows
 }
 
-func drawSpark(a canvas.Area, theme canvas.Theme, what string, now float64, of *samples) {
-	x := a.Put(0, 0, canvas.Faint, what) + 1
-	number := rate(now)
+func drawRate(a canvas.Area, theme canvas.Theme, what string, now float64, of *samples) {
+	x, number := a.Put(0, 0, canvas.Faint, what)+1, rate(now)
 	a.Put(max(x, x+6-len(number)), 0, canvas.Strong, number)
 	from := x + max(6, len(number)) + 1
-	of.draw(a.Part(from, 0, a.W-from, 1), theme)
-}
-
-// graphs draws the rates in a few rows.
-func (s *overviewScreen) graphs(a canvas.Area, theme canvas.Theme, y int) int {
-	half, h := a.W/2, 4
-	if a.H >= 60 {
-		h = 6
-	}
-	drawGraph(a.Part(0, y, half-1, h+1), theme, "Events", s.overview.Events, &s.events)
-	drawGraph(a.Part(half+1, y, a.W-half-1, h+1), theme, "Timers fired", s.overview.Fires, &s.fires)
-	return y + h + 2
-}
-
-func drawGraph(a canvas.Area, theme canvas.Theme, what string, now float64, of *samples) {
-	theme.Rule(a, 0, what+" "+rate(now)+"/s, at most "+rate(of.peak(a.W))+"/s", canvas.Accent)
-	of.draw(a.Part(0, 1, a.W, a.H-1), theme)
+	graph := a.Part(from, 0, a.W-from, a.H)
+	a.Put(0, 1, canvas.Faint, "at most "+rate(of.peak(graph.W)))
+	of.draw(graph, theme)
 }
 
 // serviceLines is the number of lines that services draws.

@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/cmd/dev"
@@ -57,22 +53,14 @@ func ReadDevState(sh *Shell) (DevState, bool) {
 // Answers reports whether the flunq dev of this state is still running. Another program on
 // its port would not know the command.
 func (s DevState) Answers(ctx context.Context) bool {
-	at, err := url.Parse(s.URL)
+	ctx, cancel := context.WithTimeout(ctx, devPatience)
+	defer cancel()
+	rdb, err := Dial(ctx, s.URL)
 	if err != nil {
 		return false
 	}
-	dialer := net.Dialer{Timeout: devPatience}
-	conn, err := dialer.DialContext(ctx, "tcp", at.Host)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(devPatience)); err != nil {
-		return false
-	}
-	fmt.Fprintf(conn, "*2\r\n$%d\r\n%s\r\n$4\r\nSHOW\r\n", len(dev.Command), dev.Command)
-	reply, err := bufio.NewReader(conn).ReadString('\n')
-	return err == nil && strings.HasPrefix(reply, "$")
+	defer func() { _ = rdb.Close() }()
+	return rdb.Do(ctx, dev.Command, "SHOW").Err() == nil
 }
 
 // Write publishes the state.
