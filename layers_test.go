@@ -92,7 +92,7 @@ var arrows = map[string][]string{
 	"engine/scheduler/ledgertest":  {"engine/schedule", "engine/scheduler"},
 	"engine/scheduler/tabletest":   {"engine/schedule", "engine/scheduler"},
 	"engine/scheduler/brokertest":  {"engine/schedule", "engine/scheduler"},
-	"cmd/schedule":                 {"cmd/cli", "engine/dsl", "engine/dynamo", "engine/kafka", "engine/history", "engine/schedule", "engine/scheduler/schedulerpb", "engine/scheduler/server"},
+	"cmd/schedule":                 {"cmd/cli", "engine/dsl", "engine/dynamo", "engine/event", "engine/kafka", "engine/history", "engine/schedule", "engine/scheduler/schedulerpb", "engine/scheduler/server"},
 
 	"sim":           {"engine/...", "sim/invariant", "sim/lua", "sim/memory", "sim/mini", "sim/mock", "sim/resp"},
 	"sim/invariant": {"engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/expr/canonical", "engine/history", "engine/store/timers"},

@@ -1,19 +1,19 @@
 package sim
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // FaultKind is something that can go wrong in a distributed engine.
@@ -301,7 +301,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
 func (f *Fault) UnmarshalJSON(text []byte) error {
 	var w writtenFault
-	if err := ReadStrictly(text, &w); err != nil {
+	if err := event.DecodeStrictly(text, &w); err != nil {
 		return fmt.Errorf("read a fault: %w", err)
 	}
 	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
@@ -321,19 +321,6 @@ func CheckKinds(faults []Fault, kinds []FaultKind) error {
 		if !slices.Contains(kinds, f.Kind) {
 			return fmt.Errorf("a fault of the kind %q, want one of %v", f.Kind, kinds)
 		}
-	}
-	return nil
-}
-
-// ReadStrictly decodes JSON and rejects unknown members and trailing data.
-func ReadStrictly(text []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
 	}
 	return nil
 }

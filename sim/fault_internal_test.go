@@ -124,18 +124,3 @@ func try(t *testing.T, cfg Config, plan Plan) *Trial {
 	}
 	return trial
 }
-
-// ReadStrictly accepts exactly one value.
-func TestReadStrictly(t *testing.T) {
-	t.Parallel()
-	for text, ok := range map[string]bool{
-		`{"kind": "dup"} `: true, `{"kind": "dup"}}`: false, `{"kind": "dup"}]`: false, `{"kind": "dup"} {}`: false, `{"sort": "dup"}`: false,
-	} {
-		var f struct {
-			Kind FaultKind `json:"kind"`
-		}
-		if err := ReadStrictly([]byte(text), &f); (err == nil) != ok {
-			t.Errorf("%s: %v, want it accepted: %v", text, err, ok)
-		}
-	}
-}

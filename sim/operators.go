@@ -74,7 +74,7 @@ func (a Act) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
 func (a *Act) UnmarshalJSON(text []byte) error {
 	var w writtenAct
-	if err := ReadStrictly(text, &w); err != nil {
+	if err := event.DecodeStrictly(text, &w); err != nil {
 		return fmt.Errorf("read an operator action: %w", err)
 	}
 	after, err := time.ParseDuration(w.After)

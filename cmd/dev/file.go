@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"flunq.io/flunq/cmd/replace"
+	"flunq.io/flunq/engine/event"
 )
 
 // format is the version of the data file.
@@ -86,23 +86,10 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	var b struct {
 		Base64 []byte `json:"base64"`
 	}
-	if err := strict(data, &b); err != nil {
+	if err := event.DecodeStrictly(data, &b); err != nil {
 		return err
 	}
 	*t = text(b.Base64)
-	return nil
-}
-
-// strict parses JSON without unknown fields or trailing data.
-func strict(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("trailing data")
-	}
 	return nil
 }
 
@@ -126,7 +113,7 @@ func load(name string) (file, error) {
 		return file{}, fmt.Errorf("data file: %w", err)
 	}
 	var f file
-	if err := strict(data, &f); err != nil {
+	if err := event.DecodeStrictly(data, &f); err != nil {
 		return file{}, fmt.Errorf("%s: %w (%w)", name, ErrBroken, err)
 	}
 	if f.Format != format {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
@@ -301,6 +301,9 @@ func (a *addition) all(ctx context.Context, c *client) error {
 		}
 		in.requests, in.numbers, in.bytes = append(in.requests, request), append(in.numbers, number), in.bytes+n
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d: longer than %d MiB; %s scheduled before it", number+1, maxLine>>20, history.Count(in.done, "event"))
+	}
 	if err := cmp.Or(lines.Err(), ctx.Err()); err != nil {
 		return fmt.Errorf("line %d: %w", number+1, err)
 	}
@@ -323,13 +326,8 @@ func (a *addition) all(ctx context.Context, c *client) error {
 
 // parse reads a line.
 func parse(text []byte) (l line, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&l); err != nil {
-		return l, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if decoder.InputOffset() < int64(len(text)) {
-		return l, errors.New("want one JSON object on each line")
+	if err := event.DecodeStrictly(text, &l); err != nil {
+		return l, errors.New(strings.TrimPrefix(err.Error(), "eventRow.")) // encoding/json names the embedded struct
 	}
 	return l, nil
 }

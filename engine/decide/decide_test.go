@@ -200,7 +200,7 @@ func TestWrongData(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
 		`{"error": "no"}`: "error is string, want object", `[]`: "it is array, want object", `{"success": 1}`: "success is number, want bool",
-		`{"error": {"status": "500"}}`: "error.status is string, want number",
+		`{"error": {"status": "500"}}`: "error.status is string, want integer",
 	} {
 		err := decide.DecodeData(event.Event{ID: "7", Type: event.TaskCompleted, Data: []byte(data)}, &event.Completed{})
 		if want = "data of event 7 (io.flunq.task.completed): " + want; err == nil || err.Error() != want {

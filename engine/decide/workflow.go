@@ -3,9 +3,7 @@ package decide
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -319,26 +317,9 @@ func (s *State) phase() Status {
 
 // DecodeData decodes the data of one of the engine's own events.
 func DecodeData(e event.Event, into any) error {
-	err := json.Unmarshal(e.Data, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // other programs write results, too
-		err = fmt.Errorf("%s is %s, want %s", cmp.Or(wrong.Field, "it"), wrong.Value, kindName(wrong.Type.Kind()))
-	}
+	err := event.Readable(json.Unmarshal(e.Data, into)) // other programs write results, too
 	if err != nil {
 		return fmt.Errorf("data of event %s (%s): %w", e.ID, e.Type, err)
 	}
 	return nil
-}
-
-// kindName returns the word of JSON for values of a kind.
-func kindName(kind reflect.Kind) string {
-	switch kind {
-	case reflect.Struct, reflect.Map:
-		return "object"
-	case reflect.Slice, reflect.Array:
-		return "array"
-	case reflect.String, reflect.Bool:
-		return kind.String()
-	default:
-		return "number"
-	}
 }

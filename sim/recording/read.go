@@ -134,7 +134,7 @@ func (p *parser) take(text []byte) error {
 // lineOf parses the members that most lines have.
 func lineOf(text []byte) (line eventLine, err error) {
 	if err = json.Unmarshal(text, &line); err != nil {
-		err = fmt.Errorf("%w: %w", errNoLine, err)
+		err = fmt.Errorf("%w: %w", errNoLine, event.Readable(err))
 	}
 	return line, err
 }
@@ -278,7 +278,7 @@ func describe(kind string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", kind, err)
+	return fmt.Errorf("%s: %w", kind, event.Readable(err))
 }
 
 // finish evaluates the file as a whole.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/bridge"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
@@ -33,7 +34,7 @@ type Plan struct {
 // ParsePlan reads a Plan from JSON.
 func ParsePlan(text []byte) (Plan, error) {
 	var p Plan
-	err := sim.ReadStrictly(text, &p)
+	err := event.DecodeStrictly(text, &p)
 	if err == nil {
 		err = sim.CheckKinds(p.Faults, Faults())
 	}

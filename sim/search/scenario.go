@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/workload"
 )
@@ -47,7 +48,7 @@ const watchfulEvery = 4
 // ParseScenario reads a Scenario from JSON and checks its limits.
 func ParseScenario(text []byte) (Scenario, error) {
 	sc := Scenario{Processes: 1, Executions: 1}
-	err := sim.ReadStrictly(text, &sc)
+	err := event.DecodeStrictly(text, &sc)
 	if err == nil {
 		err = sim.CheckKinds(sc.Faults, sim.Faults())
 	}
