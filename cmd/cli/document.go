@@ -124,8 +124,11 @@ func readAll(ctx context.Context, file string, in io.Reader) ([]byte, error) {
 
 // DisplayName returns the name that messages use for a file.
 func DisplayName(file string) string {
-	if file == "-" {
+	switch file {
+	case "-":
 		return "stdin"
+	case "":
+		return `""`
 	}
 	return file
 }

@@ -155,9 +155,11 @@ type Runner struct {
 func (r *Runner) arguments(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("example") {
 		// pflag passes "--example reminder" as a bare flag and an argument.
-		if r.example == listExamples && len(args) == 1 {
-			r.example = args[0]
-			return nil
+		if r.example == listExamples && len(args) > 0 {
+			r.example, args = args[0], args[1:]
+		}
+		if r.example == "" {
+			return cli.Misusef("--example: the name is empty ('flunq run --example' lists the examples)")
 		}
 		return cli.NoArguments(c, args)
 	}
