@@ -85,7 +85,7 @@ func TestPlaybackInTerminal(t *testing.T) {
 			term.keys("q")
 			term.await("exit 130")
 
-			term.keys("clear; flunq run --example reminder --record r.jsonl --tui; echo exit $?", "Enter")
+			term.keys("clear; flunq run --example reminder --record r.jsonl --tui </dev/null; echo exit $?", "Enter")
 			term.await("a run of reminder.yaml", "✔ waitTheRest", "✔ close", "+30d", "paused")
 			term.keys("T")
 			term.await("+30d", "▸ waitTheRest")

@@ -280,7 +280,7 @@ func (r *replaying) play(ctx context.Context, files []string) error {
 	if len(files) != 1 {
 		return cli.Misusef("--tui shows one recording, got %d", len(files))
 	}
-	if err := run.NeedTerminal(r.sh); err != nil {
+	if err := cli.CheckScreen(r.sh, "--tui"); err != nil {
 		return err
 	}
 	at := r.opts.At

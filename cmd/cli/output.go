@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -193,16 +194,22 @@ func OneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Printable(text))
 }
 
-// CheckScreen returns an error if stdout is not a terminal that can be drawn on.
+// CheckScreen returns an error unless stdout is a terminal that can be drawn on, and there is one for keys.
+// Keys need not come from stdin, which may be the input of a workflow.
 func CheckScreen(sh *Shell, what string) error {
 	switch {
 	case !sh.Terminal:
 		return Misusef("%s needs a terminal, and stdout is not one", what)
 	case sh.Env("TERM") == "dumb":
 		return Misusef("%s needs a terminal that can move the cursor, and TERM is dumb", what)
-	default:
+	case sh.InTerminal:
 		return nil
 	}
+	keys, err := os.Open("/dev/tty")
+	if err != nil {
+		return Misusef("%s reads keys from a terminal, and there is none", what)
+	}
+	return keys.Close()
 }
 
 // Quoted returns arguments as they would be typed in a shell.

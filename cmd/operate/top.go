@@ -69,9 +69,6 @@ func (t *topScreen) run(ctx context.Context) error {
 	if err := cli.CheckScreen(t.sh, "top"); err != nil {
 		return fmt.Errorf("%w (flunq ps, timers ls, dlq ls and doctor show the same as text)", err)
 	}
-	if !t.sh.InTerminal {
-		return cli.Misusef("top reads keys from a terminal, and stdin is not one")
-	}
 	r, err := t.target.Connect(ctx)
 	if err != nil {
 		return err

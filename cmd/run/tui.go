@@ -30,21 +30,8 @@ func (r *Runner) checkScreen(context.Context, *sim.Config) error {
 	case r.redis != "":
 		return cli.Misusef("--tui requires the virtual clock, not --redis-url ('flunq top' shows a real engine)")
 	default:
-		return NeedTerminal(r.Sh)
+		return cli.CheckScreen(r.Sh, "--tui")
 	}
-}
-
-// NeedTerminal returns an error unless there is a terminal for output and one for keys.
-// Keys need not come from stdin, which may be the input of the workflow.
-func NeedTerminal(sh *cli.Shell) error {
-	if err := cli.CheckScreen(sh, "--tui"); err != nil || sh.InTerminal {
-		return err
-	}
-	keys, err := os.Open("/dev/tty")
-	if err != nil {
-		return cli.Misusef("--tui reads keys from a terminal, and there is none")
-	}
-	return keys.Close()
 }
 
 // played runs the simulation and plays it in the terminal UI as it proceeds. If the user

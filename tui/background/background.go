@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // Ask is the query to write to the terminal (OSC 11).
@@ -23,8 +25,7 @@ type Reader struct {
 // NewReader returns a Reader of a terminal, and false if the file is none. It calls replied with the
 // reply, in Read.
 func NewReader(f *os.File, replied func(light bool)) (*Reader, bool) {
-	info, err := f.Stat()
-	return &Reader{File: f, replied: replied}, err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &Reader{File: f, replied: replied}, term.IsTerminal(int(f.Fd()))
 }
 
 // Read reads the input without the reply.

@@ -1,6 +1,9 @@
 package background
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // The reply about the background is never taken for typed text, whatever input surrounds it.
 func TestWithoutAnswer(t *testing.T) {
@@ -36,5 +39,18 @@ func TestIsLight(t *testing.T) {
 		if got, ok := isLight(colour); ok {
 			t.Errorf("%q: %v", colour, got)
 		}
+	}
+}
+
+// Only a terminal replies: the null device, where services and cron have their input, does not.
+func TestNewReader(t *testing.T) {
+	t.Parallel()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	if _, ok := NewReader(null, nil); ok {
+		t.Error("the null device is a terminal")
 	}
 }
