@@ -193,9 +193,6 @@ func (c *confirmation) lines(width int) (text []string, style []canvas.Style) {
 	case c.problem != "":
 		add(canvas.Bad, c.problem)
 	default:
-		if c.action.Table == DeadLetters && (c.action.Verb == Replay || c.action.Verb == Drop) {
-			add(canvas.Faint, "A dry run; nothing is changed yet:")
-		}
 		add(canvas.Normal, c.planned.Lines...)
 		if c.planned.Warning != "" {
 			add(canvas.Warn|canvas.Strong, c.planned.Warning)

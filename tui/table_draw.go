@@ -169,6 +169,8 @@ func (t *table) emptiness() string {
 		return "reading " + strings.ToLower(t.kind.title())
 	case t.next != "" || t.first != "":
 		return "looking: " + history.Number(t.scanned) + " so far"
+	case t.typed != "" && t.scanned == 0:
+		return "nothing matches " + t.typed + " (esc: all)"
 	case t.typed != "":
 		return "none of " + history.Number(t.scanned) + " matches " + t.typed + " (esc: all)"
 	default:

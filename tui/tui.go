@@ -76,7 +76,7 @@ const (
 // gotBackground is the terminal's reply about its background.
 type gotBackground struct{ light bool }
 
-// themeOf returns a theme of the terminal's own sixteen colours, which its user has chosen.
+// paletteOf returns a palette of the terminal's own sixteen colours, which its user has chosen.
 // Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
 // background itself, and the other bright colours are greys.
 func paletteOf(b Background) canvas.Palette {

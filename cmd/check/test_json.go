@@ -1,8 +1,6 @@
 package check
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"flunq.io/flunq/cmd/cli"
@@ -110,15 +108,12 @@ func (c *testCase) row() testRow {
 
 // showLines prints the results of a file, one JSON object per line.
 func (b *batch) showLines(f *testFile) error {
-	enc := json.NewEncoder(b.sh.Out)
-	enc.SetEscapeHTML(false)
+	var rows []any
 	if f.err != nil {
-		return enc.Encode(map[string]any{"file": f.name, "outcome": invalid, "mistakes": mistakeRows(f.err)})
+		rows = append(rows, map[string]any{"file": f.name, "outcome": invalid, "mistakes": mistakeRows(f.err)})
 	}
 	for _, c := range f.cases {
-		if err := enc.Encode(cli.WithEmptyLists(c.row())); err != nil {
-			return fmt.Errorf("write JSON: %w", err)
-		}
+		rows = append(rows, c.row())
 	}
-	return nil
+	return cli.List[any]{}.Print(b.sh, b.format, rows)
 }
