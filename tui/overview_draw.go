@@ -192,7 +192,7 @@ func drawWorker(a canvas.Area, theme canvas.Theme, w Worker) {
 	x := a.Put(2, 0, sign.style, sign.glyph+" "+string(w.State)) + 1
 	x = max(x, 12)
 	x = theme.Field(a, x, 0, min(40, a.W-x-26), canvas.Normal, w.Name) + 1
-	a.Put(x, 0, canvas.Normal, history.Number(w.Busy)+" busy")
+	a.Put(x, 0, canvas.Normal, history.Number(w.Pending)+" pending")
 	a.Put(x+12, 0, canvas.Faint, "seen "+age(w.Idle)+" ago")
 }
 

@@ -36,7 +36,7 @@ func newScripted() *scripted {
 		Events: 12.3, Fires: 0.4,
 		Services: []Service{
 			{Name: "worker", Alive: 2, Busy: 1, Lag: 3, Pending: 1, Workers: []Worker{{"host-1-a", Alive, 1, time.Second}, {"host-2-b", Alive, 0, 3 * time.Second}}},
-			{Name: "executor", Alive: 1, Busy: 4, Pending: 4, Workers: []Worker{{"host-1-c", Alive, 4, 200 * time.Millisecond}, {"host-0-x", Silent, 0, 4 * time.Minute}}},
+			{Name: "executor", Alive: 1, Busy: 1, Pending: 4, Workers: []Worker{{"host-1-c", Alive, 4, 200 * time.Millisecond}, {"host-0-x", Silent, 0, 4 * time.Minute}}},
 			{Name: "timer", Note: "not seen for 20s"},
 		},
 		Due: s.rows[Timers][:12], Of: Totals{Due: 30, Running: 2, Failed: 20},

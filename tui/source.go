@@ -109,7 +109,7 @@ type Totals struct{ Due, Running, Failed int64 }
 // Service is one of the engine's services, in all its processes.
 type Service struct {
 	Name         string
-	Alive, Busy  int
+	Alive, Busy  int // workers; those that have messages in progress
 	Lag, Pending int64
 	Workers      []Worker
 	Note         string // a problem, such as a stream that could not be read, or a group that has not read yet
@@ -117,10 +117,10 @@ type Service struct {
 
 // Worker is one instance of a service.
 type Worker struct {
-	Name  string
-	State State // Alive or Silent
-	Busy  int64 // messages in progress
-	Idle  time.Duration
+	Name    string
+	State   State // Alive or Silent
+	Pending int64 // messages in progress
+	Idle    time.Duration
 }
 
 // Table is one of the lists.

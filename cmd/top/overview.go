@@ -276,7 +276,7 @@ func (l *Live) service(g inspect.Group, services map[string]string, running []pr
 	for _, w := range workers {
 		if w.State == tui.Alive {
 			s.Alive++
-			s.Busy += int(min(1, w.Busy))
+			s.Busy += int(min(1, w.Pending))
 		}
 		s.Workers = append(s.Workers, w)
 	}
@@ -294,7 +294,7 @@ func (l *Live) readers(g inspect.Group) map[string]tui.Worker {
 		return workers
 	}
 	for _, c := range g.Consumers {
-		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
+		w := tui.Worker{Name: c.Name, State: tui.Alive, Pending: c.Pending, Idle: max(c.Idle, 0)}
 		// A busy consumer reads only from time to time.
 		limit := silentAfter
 		if c.Pending > 0 {
