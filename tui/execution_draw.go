@@ -74,11 +74,14 @@ func (s *executionScreen) arrange(all canvas.Area) {
 
 // tabs draws the titles of the panes.
 func (s *executionScreen) tabs(a canvas.Area, theme canvas.Theme) {
-	x, apart := a.Put(0, 0, canvas.Faint, theme.Pick("─", "-")), " "
-	if a.W < s.tabsWidth() {
+	x, apart, first := a.Put(0, 0, canvas.Faint, theme.Pick("─", "-")), " ", pane(0)
+	if a.W < s.tabsWidth(0, paneCount-1)+int(paneCount) {
 		apart = ""
 	}
-	for p := range paneCount {
+	for first < s.pane && a.W < s.tabsWidth(first, s.pane) {
+		first++ // the chosen pane must be visible
+	}
+	for p := first; p < paneCount; p++ {
 		i := canvas.Faint
 		if p == s.pane {
 			i = canvas.Accent | canvas.Strong
@@ -96,11 +99,11 @@ func (s *executionScreen) tabs(a canvas.Area, theme canvas.Theme) {
 	}
 }
 
-// tabsWidth returns the width of the titles of the panes.
-func (s *executionScreen) tabsWidth() int {
-	width := 2
-	for p := range paneCount {
-		width += canvas.Width(s.paneTitle(p)) + 2
+// tabsWidth returns the width of the titles of panes, without space between them.
+func (s *executionScreen) tabsWidth(from, to pane) int {
+	width := 1
+	for p := from; p <= to; p++ {
+		width += 1 + canvas.Width(s.paneTitle(p))
 	}
 	return width
 }

@@ -199,4 +199,5 @@ func TestSmallScreen(t *testing.T) {
 	p.keys("2").has("WORKFLOW").lacks("AGE")
 	p.keys("3").has("EXECUTION", "in 25s").lacks("TASK")
 	playing(t, newScripted(), 40, 9, Options{}).keys("tab").has("Running now").lacks("Failed last")
+	playing(t, newScripted(), 40, 12, Options{}).keys("2", "enter", "shift+tab").has("Children").lacks(" Data ")
 }
