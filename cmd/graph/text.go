@@ -169,9 +169,15 @@ func (t *tree) glyph(fine, ascii string) string {
 // legible returns text without control characters that the terminal can show.
 func (t *tree) legible(text string) string {
 	text = printable(text)
-	if !t.opts.ASCII {
-		return text
+	if t.opts.ASCII {
+		text = ASCII(text)
 	}
+	return text
+}
+
+// ASCII returns text in ASCII characters only: an arrow, an ellipsis and a multiplication sign in other
+// signs, any other character as its number.
+func ASCII(text string) string {
 	text = strings.NewReplacer("→", "->", "…", "...", "×", "x").Replace(text)
 	var b strings.Builder
 	for _, r := range text {

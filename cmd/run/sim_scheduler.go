@@ -140,7 +140,7 @@ func (s *searcher) writeBroken(w io.Writer, n int, f *scheduling.Finding) {
 		for _, line := range schedulerStory(t, f.Execution, on) {
 			fmt.Fprint(w, "   "+line.text)
 		}
-		fmt.Fprintf(w, "   %s\n", cli.Paint(on, cli.Red, "✘ "+cli.Printable(named(t, f.Execution)+f.Detail)))
+		fmt.Fprintf(w, "   %s\n", cli.Paint(on, cli.Red, s.sh.Glyph("✘", "FAIL")+" "+cli.Printable(named(t, f.Execution)+f.Detail)))
 	}
 	fmt.Fprintf(w, "   repeat with: %s\n", repeatScheduler(f))
 }

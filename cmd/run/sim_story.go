@@ -41,7 +41,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	for _, line := range abridged(s.story(got, f, s.sh.OutColor())) {
 		fmt.Fprint(w, "   "+got.redact(line.text))
 	}
-	fmt.Fprintf(w, "   %s\n", cli.Paint(s.sh.OutColor(), cli.Red, "✘ "+cli.Printable(got.redact(f.Error()))))
+	fmt.Fprintf(w, "   %s\n", cli.Paint(s.sh.OutColor(), cli.Red, s.sh.Glyph("✘", "FAIL")+" "+cli.Printable(got.redact(f.Error()))))
 }
 
 // conditions lists the operator actions and the other conditions of a run.
@@ -113,7 +113,7 @@ func abridged(lines []storyLine) []storyLine {
 	left := 0
 	omitted := func() {
 		if left > 0 {
-			out = append(out, storyLine{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
+			out = append(out, storyLine{text: fmt.Sprintf("%14s (%s)\n", "...", history.Count(left, "line"))})
 		}
 		left = 0
 	}
@@ -289,7 +289,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	row(sideHead(o, 0), sideHead(o, 1))
 	from := max(min(firstMark(o.Sides[0]), firstMark(o.Sides[1]))-sideBefore, 0)
 	if from > 0 {
-		row("…", "…")
+		row("...", "...")
 	}
 	for i := from; i < min(max(len(left), len(right)), from+sideSteps); i++ {
 		row(at(left, i), at(right, i))

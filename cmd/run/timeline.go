@@ -216,11 +216,11 @@ func (tl *timeline) label(e event.Event, t *dsl.Task) string {
 // line prints one line: time, depth, glyph and text, truncated to the width of the
 // terminal.
 func (tl *timeline) line(e event.Event, task, glyph, style, text string) {
-	if tl.sh.ASCII() {
-		glyph = ASCIIGlyphs[glyph]
-	}
 	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(tl.start)), strings.Repeat("  ", depth(e.Execution, task)))
 	text = cli.Printable(text)
+	if tl.sh.ASCII() {
+		glyph, text = ASCIIGlyphs[glyph], graph.ASCII(text)
+	}
 	if tl.sh.ErrTerminal && tl.sh.Width > 0 {
 		space := tl.sh.Width - runewidth.StringWidth(before+glyph) - 1
 		text = runewidth.Truncate(text, max(space, 1), "~")
