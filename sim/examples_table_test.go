@@ -26,8 +26,11 @@ func rex() []example {
 			input: `{"petId": 7}`, mocks: getPet, output: `{"id": 7, "name": "Rex"}`,
 			calls: []string{"GET https://petstore.swagger.io/v2/pet/7"},
 		},
-		// A missing member is an error, and so is a member that is not a scalar.
-		{fault: "expression", detail: "petId", at: "/do/0/getPet"},
+		// A missing member is empty, and one that is not a scalar is an error.
+		{
+			mocks: `http: [{match: {method: GET, url: "https://petstore.swagger.io/v2/pet/"}, respond: {body: []}}]`, output: `[]`,
+			calls: []string{"GET https://petstore.swagger.io/v2/pet/"},
+		},
 		{input: `{"petId": [7]}`, fault: "expression", at: "/do/0/getPet"},
 	}
 }
@@ -106,8 +109,8 @@ func httpExamples() map[string][]example {
 		"do-multiple.yaml": {{
 			input: `{"petId": 7}`,
 			mocks: getPet,
-			calls: []string{"GET https://petstore.swagger.io/v2/pet/7"},
-			fault: "expression", detail: "{petId} has no value", at: "/do/1/buyPet",
+			calls: []string{"GET https://petstore.swagger.io/v2/pet/7", "PUT https://petstore.swagger.io/v2/pet/"},
+			fault: "communication", detail: "no mock answers PUT", at: "/do/1/buyPet",
 		}},
 		"star-wars-homeworld.yaml": {
 			{
@@ -201,11 +204,11 @@ func eventExamples() map[string][]example {
 			{mocks: arriving(fever), waits: true},
 		},
 		"listen-to-any.yaml": {{mocks: arriving(calm, fever), output: `[{"bpm": 80}]`}},
-		// The list of events replaces the input, so the call has no carId.
+		// The list of events replaces the input, so carId is empty.
 		"listen-to-one.yaml": {{
 			input: `{"carId": 4}`,
 			mocks: arriving(`{type: com.virtual-wf-powered-race.events.race.started.v1}`) + `http: [{respond: {status: 202}}]`,
-			fault: "expression", detail: "{carId} has no value", at: "/do/1/startup",
+			calls: []string{"POST https://virtual-wf-powered-race.com/api/v4/cars//start"}, output: `null`,
 		}},
 		"dsl-reference/dsl-reference-10-emit-example.yaml":   emitted(),
 		"dsl-reference/dsl-reference-11-for-example.yaml":    checkups,

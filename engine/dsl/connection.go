@@ -62,7 +62,7 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 	for _, m := range template.FindAllStringSubmatch(src, -1) {
 		if strings.TrimSpace(m[1]) == "" {
 			p.Warn(ruleTemplate, n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
-				"%s: %s does not name a variable: the task faults", what, m[0])
+				"%s: %s does not name a variable, and becomes empty", what, m[0])
 			return
 		}
 		if strings.ContainsAny(m[1], "+#/;?&*,") {

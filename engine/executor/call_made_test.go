@@ -62,7 +62,7 @@ func TestCallMade(t *testing.T) {
 			"GET /moved GET /pets/7",
 		},
 		{request{Endpoint: "http://127.0.0.1:1/"}, event.Call{Method: "GET", URL: "http://127.0.0.1:1/"}, ""},
-		{request{Endpoint: server.URL + "/{nothing}"}, event.Call{}, ""},
+		{request{Endpoint: server.URL + "/{nothing"}, event.Call{}, ""},
 		{request{Endpoint: "http://10.0.0.1/"}, event.Call{}, ""},
 	} {
 		seen = nil

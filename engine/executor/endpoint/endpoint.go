@@ -68,8 +68,7 @@ func Show(u *url.URL) string {
 }
 
 // expand fills in a URI template: {name} stands for the member of data with exactly that name,
-// percent-encoded. A missing or null member is empty text, but that is an error except in the
-// query: DELETE /orders/{id} without an id would mean all orders.
+// percent-encoded. A missing or null member is empty text (dsl-reference.md, "URI Template").
 func expand(where, template string, data any) (string, error) {
 	members, _ := data.(map[string]any)
 	var out strings.Builder
@@ -84,19 +83,10 @@ func expand(where, template string, data any) (string, error) {
 		if !closed {
 			return "", call.Configuration("%s: no } after {%s", where, name)
 		}
-		value, present := members[name]
+		value := members[name]
 		filled, ok := canonical.Scalar(value)
-		switch inQuery := strings.Contains(out.String(), "?"); {
-		case value == nil && inQuery:
-			filled = ""
-		case value == nil && !present:
-			return "", call.Expression("%s: {%s} has no value: the task's input has no member %q", where, name, name)
-		case value == nil:
-			return "", call.Expression("%s: {%s} has no value: the member %q of the task's input is null", where, name, name)
-		case !ok:
+		if value != nil && !ok {
 			return "", call.Expression("%s: {%s} is %s, want a string, a number or a boolean", where, name, canonical.Kind(value))
-		case filled == "" && !inQuery:
-			return "", call.Expression("%s: {%s} is empty, which leads to another resource", where, name)
 		}
 		out.WriteString(Escape(filled, ""))
 		rest = end
