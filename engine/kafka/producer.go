@@ -88,6 +88,7 @@ func (p *producer) produce(soft, hard context.Context, s *session, records []*kg
 		s.client.TryProduce(soft, records[i], func(_ *kgo.Record, err error) { ends <- end{i, err} })
 	}
 	over := hard.Done()
+	rejected := false
 	for range which {
 		var e end
 		select {
@@ -99,7 +100,21 @@ func (p *producer) produce(soft, hard context.Context, s *session, records []*kg
 		}
 		if e.err != nil {
 			errs[e.i] = p.classify(e.err, before, s, records[e.i].Topic)
+			reply, replied := errors.AsType[*kerr.Error](e.err)
+			rejected = rejected || replied && !reply.Retriable
 		}
+	}
+	if rejected {
+		p.renew(hard, s)
+	}
+}
+
+// renew drops a session without a producer ID: once a broker has refused one, as without the right to
+// write idempotently, the client never asks again.
+func (p *producer) renew(ctx context.Context, s *session) {
+	_, _, err := s.client.ProducerID(ctx)
+	if reply, replied := errors.AsType[*kerr.Error](err); replied && !reply.Retriable {
+		p.drop(s)
 	}
 }
 

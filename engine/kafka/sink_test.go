@@ -424,3 +424,23 @@ func TestSinkReplies(t *testing.T) {
 		})
 	}
 }
+
+// A sink that was refused a producer ID publishes as soon as it gets one.
+func TestSinkProducerID(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []*kerr.Error{kerr.ClusterAuthorizationFailed, kerr.UnknownServerError} {
+		t.Run(reply.Message, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, kfake.SeedTopics(1, "orders"))
+			refusal := f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: reply, Count: -1})
+			sink := newSink(t, f.options())
+			for range 2 {
+				if err := sink.Publish(t.Context(), events(1, "orders"))[0]; !errors.Is(err, reply) {
+					t.Errorf("%v, want %v", err, reply)
+				}
+			}
+			refusal.Remove()
+			want(t, sink.Publish(t.Context(), events(1, "orders")), nil)
+		})
+	}
+}
