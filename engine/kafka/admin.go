@@ -80,10 +80,41 @@ func (o Options) admin(ctx context.Context, do func(context.Context, *kadm.Clien
 	return nil
 }
 
+// metadata returns the brokers' reply about topics, of which some may be forbidden.
+func metadata(ctx context.Context, admin *kadm.Client, topics []string) (kadm.Metadata, error) {
+	meta, err := admin.Metadata(ctx, topics...)
+	if _, forbidden := errors.AsType[*kadm.AuthError](err); !forbidden {
+		return meta, err
+	}
+	meta = kadm.Metadata{Topics: kadm.TopicDetails{}}
+	for _, topic := range topics { // one forbidden topic hides the others
+		one, err := admin.Metadata(ctx, topic)
+		if auth, forbidden := errors.AsType[*kadm.AuthError](err); forbidden {
+			meta.Topics[topic] = kadm.TopicDetail{Topic: topic, Err: auth.Err}
+		} else if err != nil {
+			return meta, err
+		} else {
+			meta.Brokers, meta.Topics[topic] = one.Brokers, one.Topics[topic]
+		}
+	}
+	return meta, nil
+}
+
+// explained adds to an error the rights whose lack may have caused it.
+func explained(err error, rights string) error {
+	switch {
+	case errors.Is(err, kerr.ClusterAuthorizationFailed):
+		rights = "IdempotentWrite on the cluster"
+	case !errors.Is(err, kerr.TopicAuthorizationFailed):
+		return err
+	}
+	return fmt.Errorf("%w The user needs ACLs for %s", err, rights)
+}
+
 // state returns the state of the brokers and of topics, without a lag.
 func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) (State, error) {
 	state := State{Lag: -1}
-	meta, err := admin.Metadata(ctx, names...)
+	meta, err := metadata(ctx, admin, names)
 	if err != nil {
 		return state, err
 	}
@@ -94,7 +125,7 @@ func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) 
 		missing := errors.Is(detail.Err, kerr.UnknownTopicOrPartition) || errors.Is(detail.Err, kerr.InvalidTopicException)
 		t := Topic{Name: name, Missing: missing, Partitions: len(detail.Partitions)}
 		if detail.Err != nil && !t.Missing {
-			return state, fmt.Errorf("topic %s: %w", name, detail.Err)
+			return state, fmt.Errorf("topic %s: %w", name, explained(detail.Err, "Describe on it"))
 		}
 		var replicas, inSync []int // by partition
 		for _, p := range detail.Partitions {

@@ -66,7 +66,7 @@ func (o BridgeOptions) Inspect(ctx context.Context, topics, listen []string, aft
 // lag returns how many messages of topics are left to receive; -1: unknown, since reading it may be
 // forbidden.
 func (o *BridgeOptions) lag(ctx context.Context, admin *kadm.Client, topics []string, after func(string) (cloudevents.Position, bool)) int64 {
-	meta, err := admin.Metadata(ctx, topics...)
+	meta, err := metadata(ctx, admin, topics)
 	if err != nil {
 		return -1
 	}
@@ -112,7 +112,8 @@ type Publisher struct {
 func NewPublisher(o BridgeOptions) (*Publisher, error) {
 	const never = 100 * 365 * 24 * time.Hour
 	o.TopicWait = never // a missing topic is not the fault of its messages
-	p, err := newProducer(o.Options)
+	// The bridge itself repeats what a broker does not accept now, so that other topics need not wait.
+	p, err := newProducer(o.Options, kgo.RecordRetries(1))
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +142,8 @@ func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message)
 			errs[i] = fmt.Errorf("topic %s does not exist: create it, or set KAFKA_CREATE_TOPICS=true: %w", topic, err)
 		case replied && errors.Is(err, schedule.ErrRefused) && ofRecord(reply):
 			errs[i] = fmt.Errorf("%w: %w", cloudevents.ErrRefused, reply)
+		case replied:
+			errs[i] = fmt.Errorf("topic %s: %w", records[i].Topic, explained(reply, "Write and Describe on it"))
 		}
 	}
 	for topic, problem := range p.opts.create(ctx, slices.Sorted(maps.Keys(missing))) {
@@ -180,7 +183,7 @@ type Receiver struct {
 	opts      BridgeOptions
 	client    *kgo.Client
 	topics    map[string]*receivedTopic // that are read
-	missing   error                     // topics that could not be created, to be reported by Fetch
+	failed    []error                   // of partitions, while others had messages
 	refreshed time.Time                 // when the partitions were last read
 	taken     map[string]map[int32]kadm.Offset
 	committed time.Time // when offsets were last committed
@@ -216,16 +219,14 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 	defer cancel()
 	fetches := r.client.PollRecords(ctx, maxFetched)
 	var out []cloudevents.Message
-	errs := []error{r.missing}
-	r.missing = nil
+	var errs []error
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		topic := r.topics[p.Topic]
 		if topic == nil {
 			return
 		}
 		if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
-			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, p.Err))
-			r.refreshed = time.Time{}
+			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, explained(p.Err, "Read and Describe on it")))
 		}
 		for _, record := range p.Records {
 			topic.lags[p.Partition] = max(p.HighWatermark-record.Offset-1, 0)
@@ -242,12 +243,17 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 		}
 	})
 	if len(out) > 0 {
-		return out, nil // an error of another partition will recur
+		r.failed = errs
+		return out, nil
+	}
+	if len(errs) > 0 {
+		r.refreshed = time.Time{}
 	}
 	return nil, errors.Join(errs...)
 }
 
-// prepare makes the client read exactly the partitions of the topics.
+// prepare makes the client read exactly the partitions of the topics. After an error that concerns only
+// some of them, the next Fetch reads the others.
 func (r *Receiver) prepare(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	for topic := range r.topics {
 		if !slices.Contains(topics, topic) {
@@ -270,11 +276,13 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 		}
 		r.client = cl
 	}
-	meta, err := kadm.NewClient(r.client).Metadata(ctx, topics...)
+	meta, err := metadata(ctx, kadm.NewClient(r.client), topics)
 	if err != nil {
 		return fmt.Errorf("ask Kafka at %s for topics: %w", strings.Join(r.opts.Brokers, ","), err)
 	}
 	var missing []string
+	errs := r.failed
+	r.failed = nil
 	for _, topic := range topics {
 		detail := meta.Topics[topic]
 		known := r.topics[topic]
@@ -285,7 +293,7 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 		if errors.Is(detail.Err, kerr.UnknownTopicOrPartition) {
 			missing = append(missing, topic)
 		} else if detail.Err != nil {
-			return fmt.Errorf("topic %s: %w", topic, detail.Err)
+			errs = append(errs, fmt.Errorf("read topic %s: %w", topic, explained(detail.Err, "Read and Describe on it")))
 		}
 	}
 	problems := r.opts.create(ctx, missing)
@@ -298,9 +306,9 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 		if tried && problem == nil {
 			r.refreshed = time.Time{}
 		}
-		r.missing = errors.Join(r.missing, problem)
+		errs = append(errs, problem)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // logOf identifies a topic.

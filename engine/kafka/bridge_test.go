@@ -2,15 +2,19 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"flunq.io/flunq/engine/bridge"
@@ -252,4 +256,80 @@ func TestReceiverDeletedTopic(t *testing.T) {
 	}
 	cl.PurgeTopicsFromClient(inTopic)
 	receive("new")
+}
+
+// fetched reads topics from their beginning until n messages have arrived, and returns their values and
+// the errors.
+func fetched(t *testing.T, r *kafka.Receiver, n int, topics ...string) (values []string, errs []error) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); len(values) < n; {
+		messages, err := r.Fetch(t.Context(), topics, func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false })
+		if errs = append(errs, err); time.Now().After(end) {
+			t.Fatalf("got %v: %v", values, errors.Join(errs...))
+		}
+		for i := range messages {
+			values = append(values, string(messages[i].Value))
+		}
+	}
+	return values, errs
+}
+
+// A topic that must not be read is reported, while the others are read, even if they never run dry.
+func TestReceiverForbiddenTopic(t *testing.T) {
+	t.Parallel()
+	for _, key := range []kmsg.Key{kmsg.Metadata, kmsg.Fetch} {
+		t.Run(key.Name(), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, kfake.SeedTopics(1, "secret", "open"))
+			f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: "secret", Err: kerr.TopicAuthorizationFailed, Count: -1})
+			o := f.options()
+			o.Wait = 100 * time.Millisecond
+			e := bridgeOn(t, o)
+			r, err := kafka.NewReceiver(kafka.BridgeOptions{Options: o, Group: "flunq"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close(context.WithoutCancel(t.Context()))
+			stop := make(chan struct{})
+			var writing sync.WaitGroup
+			writing.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						e.Put("open", cloudevents.Message{Value: []byte("x")})
+					}
+				}
+			})
+			defer func() { close(stop); writing.Wait() }()
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+				_, errs := fetched(t, r, 100, "secret", "open")
+				if err := errors.Join(errs...); errors.Is(err, kerr.TopicAuthorizationFailed) && strings.Contains(err.Error(), "ACLs for Read and Describe") {
+					return
+				}
+			}
+			t.Error("the topic is not reported")
+		})
+	}
+}
+
+// A topic that accepts no records now is reported in the broker's words, and soon, since other topics
+// wait for the end of a publication.
+func TestPublisherUnavailableTopic(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, "bad", "good"))
+	f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "bad", Err: kerr.NotEnoughReplicas, Count: -1})
+	o := f.options()
+	o.Timeout = time.Minute
+	p, err := kafka.NewPublisher(kafka.BridgeOptions{Options: o, Group: "flunq"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	began := time.Now()
+	errs := p.Publish(t.Context(), []cloudevents.Message{{Topic: "bad"}, {Topic: "good"}})
+	if took := time.Since(began); !errors.Is(errs[0], kerr.NotEnoughReplicas) || errs[1] != nil || took > o.Timeout/3 {
+		t.Errorf("%v after %s", errs, took)
+	}
 }

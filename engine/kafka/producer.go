@@ -27,6 +27,7 @@ import (
 // later ones of its partition: its session is closed and replaced.
 type producer struct {
 	opts   Options
+	more   []kgo.Opt // of each session
 	topics *topics
 
 	mu       sync.Mutex
@@ -37,12 +38,12 @@ type producer struct {
 	isolating sync.Mutex
 }
 
-func newProducer(o Options) (*producer, error) {
-	s, err := newSession(o)
+func newProducer(o Options, more ...kgo.Opt) (*producer, error) {
+	s, err := newSession(o, more)
 	if err != nil {
 		return nil, err
 	}
-	return &producer{opts: o, topics: newTopics(o.TopicWait), shared: s}, nil
+	return &producer{opts: o, more: more, topics: newTopics(o.TopicWait), shared: s}, nil
 }
 
 // publish publishes records and returns one error for each. The errors wrap those of package
@@ -97,6 +98,9 @@ func (p *producer) produce(soft, hard context.Context, s *session, records []*kg
 			over = nil
 			p.drop(s) // ends all its records
 			e = <-ends
+		}
+		if over == nil && errors.Is(e.err, kgo.ErrClientClosed) {
+			e.err = errors.New("no broker has replied in time")
 		}
 		if e.err != nil {
 			errs[e.i] = p.classify(e.err, before, s, records[e.i].Topic)
@@ -210,7 +214,7 @@ func (p *producer) session(at **session) (*session, error) {
 	if *at != nil {
 		return *at, nil
 	}
-	s, err := newSession(p.opts)
+	s, err := newSession(p.opts, p.more)
 	if err == nil {
 		*at = s
 	}
@@ -255,14 +259,14 @@ type state struct {
 	lost     int64 // produce requests that were sent, at least in part, without a reply
 }
 
-func newSession(o Options) (*session, error) {
+func newSession(o Options, more []kgo.Opt) (*session, error) {
 	s := &session{}
-	cl, err := o.client(
+	cl, err := o.client(append([]kgo.Opt{
 		kgo.WithHooks(s),
 		kgo.ProducerBatchCompression(codecs()[o.Compression], kgo.NoCompression()),
 		kgo.ProducerLinger(o.Linger),
 		kgo.UnknownTopicRetries(1),
-	)
+	}, more...)...)
 	s.client = cl
 	return s, err
 }
