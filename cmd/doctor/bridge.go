@@ -94,14 +94,19 @@ func (d *doctor) checkNATS(ctx context.Context, x *exchange) {
 	server := d.settings.Bridge.Server
 	state, err := nats.Inspect(ctx, server, x.publish, x.listen, x.after)
 	if err != nil {
-		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
+		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, the user's permissions, and whether the server runs")
 		return
 	}
 	text := fmt.Sprintf("stream %s has %s; %s not yet taken in (NATS_LISTEN)", server.Stream,
 		history.Count(int64(state.Messages), "message"), history.Number(int64(state.Lag))) // fewer than 2^63
-	if state.Unlimited {
+	const nearlyFull = 95 // percent
+	switch {
+	case state.Full >= nearlyFull:
+		d.report(check, isBad, fmt.Sprintf("%s; it is %d %% full, and rejects messages above its limits (discard new): events wait in Redis", text, state.Full),
+			"nats stream edit "+server.Stream+" --discard old removes the oldest instead; or raise --max-msgs or --max-bytes")
+	case state.Unlimited:
 		d.report(check, isDoubtful, text+"; it grows without a limit", "nats stream edit "+server.Stream+" --max-age 7d")
-	} else {
+	default:
 		d.report(check, isFine, text, "")
 	}
 	for _, topic := range state.Uncovered {

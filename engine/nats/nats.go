@@ -96,7 +96,8 @@ func (o Options) Address() string {
 
 // connect returns a connection, which is established when a server responds. Each attempt to reconnect
 // sends its outcome to attempts, unless that is full.
-func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream, error) {
+// Permissions that the server denies go to denied.
+func (o Options) connect(attempts chan<- error, denied func(error)) (*nats.Conn, jetstream.JetStream, error) {
 	if err := o.Check(); err != nil {
 		return nil, nil, err
 	}
@@ -116,7 +117,12 @@ func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream
 		nats.ConnectHandler(func(*nats.Conn) { attempted(nil) }),
 		nats.ReconnectHandler(func(*nats.Conn) { attempted(nil) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { attempted(err) }),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // failures are reported where they occur
+		nats.PingInterval(o.Timeout), // replaces a connection that only seems to be alive
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { // others are reported where they occur
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				denied(err)
+			}
+		}),
 	}
 	if o.Creds != "" {
 		opts = append(opts, nats.UserCredentials(o.Creds))
@@ -148,22 +154,26 @@ type Client struct {
 	js   jetstream.JetStream
 	// attempts has the outcome of an attempt to connect.
 	attempts chan error
+	denials  denials
 
 	mu      sync.Mutex
 	created bool // the stream exists
 
 	readers map[string]*reader // by topic
 	arrived chan arrival
-	log     string // identifies the stream
-	idle    int    // consecutive Fetches that found nothing
+	log     string          // identifies the stream
+	idle    int             // consecutive Fetches that found nothing
+	failed  map[string]bool // topics that could not be read at the last attempt
+	tried   time.Time       // when that was
 }
 
 // reader reads one topic in order.
 type reader struct {
-	topic   string
-	reading jetstream.ConsumeContext
-	ended   chan struct{}
-	pending uint64 // messages after the last one
+	topic    string
+	reading  jetstream.ConsumeContext
+	ended    chan struct{}
+	consumer string // that sent the last message; the client library replaces those that are gone
+	pending  uint64 // messages after the last one
 }
 
 type arrival struct {
@@ -177,11 +187,60 @@ const buffered = 500
 // New returns a Client. It connects when a server responds.
 func New(o Options) (*Client, error) {
 	attempts := make(chan error, 1)
-	conn, js, err := o.connect(attempts)
-	if err != nil {
-		return nil, err
+	c := &Client{opts: o, attempts: attempts, denials: denials{waiting: map[*func(error)]struct{}{}}, readers: map[string]*reader{}, arrived: make(chan arrival, buffered)}
+	var err error
+	c.conn, c.js, err = o.connect(attempts, c.denials.denied)
+	return c, err
+}
+
+// denials passes on that the server denies a permission. It sends no reply to the request.
+type denials struct {
+	mu      sync.Mutex
+	waiting map[*func(error)]struct{}
+}
+
+func (d *denials) denied(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for f := range d.waiting {
+		(*f)(err)
 	}
-	return &Client{opts: o, conn: conn, js: js, attempts: attempts, readers: map[string]*reader{}, arrived: make(chan arrival, buffered)}, nil
+}
+
+// watch calls f, which must not block, for each denial until stop is called.
+func (d *denials) watch(f func(error)) (stop func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting[&f] = struct{}{}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiting, &f)
+	}
+}
+
+// request calls do with a context that ends when the server denies a permission for such requests.
+func (c *Client) request(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.denials.watch(func(err error) {
+		if strings.Contains(err.Error(), `"$JS.`) || strings.Contains(err.Error(), `"_INBOX.`) {
+			cancel(err)
+		}
+	})()
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return c.unanswered(context.Cause(ctx))
+	}
+	return err
+}
+
+// unanswered adds to the end of a wait for a reply why there may be none.
+func (c *Client) unanswered(err error) error {
+	if last := c.conn.LastError(); errors.Is(err, context.DeadlineExceeded) && errors.Is(last, nats.ErrPermissionViolation) {
+		return fmt.Errorf("%w; earlier: %w", err, last)
+	}
+	return err
 }
 
 // connected waits until there is a connection, or an attempt to make it fails.
@@ -204,12 +263,16 @@ func (c *Client) stream(ctx context.Context) (jetstream.Stream, error) {
 	if err := c.connected(ctx); err != nil {
 		return nil, fmt.Errorf("no connection to NATS at %s: %w", c.opts.Address(), err)
 	}
-	s, err := c.js.Stream(ctx, c.opts.Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && c.opts.Create {
-		s, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name: c.opts.Stream, Subjects: []string{Subjects}, MaxAge: c.opts.MaxAge, MaxBytes: cmp.Or(int64(c.opts.MaxBytes), -1),
-		})
-	}
+	var s jetstream.Stream
+	err := c.request(ctx, func(ctx context.Context) (err error) {
+		s, err = c.js.Stream(ctx, c.opts.Stream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && c.opts.Create {
+			s, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+				Name: c.opts.Stream, Subjects: []string{Subjects}, MaxAge: c.opts.MaxAge, MaxBytes: cmp.Or(int64(c.opts.MaxBytes), -1),
+			})
+		}
+		return err
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("stream %s does not exist: 'nats stream add %s --subjects \"%s\"' or NATS_CREATE_STREAM=true creates it", c.opts.Stream, c.opts.Stream, Subjects)
 	}
@@ -236,9 +299,21 @@ func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []
 		return errs
 	}
 	acks := make([]jetstream.PubAckFuture, len(messages))
+	subjects := make([]string, len(messages))
+	denied := make([]chan error, len(messages))
+	for i := range messages {
+		subjects[i], denied[i] = messages[i].Topic+"."+token(string(messages[i].Type)), make(chan error, 1)
+	}
+	defer c.denials.watch(func(err error) {
+		for i, subject := range subjects {
+			if strings.Contains(err.Error(), strconv.Quote(subject)) && len(denied[i]) == 0 {
+				denied[i] <- err
+			}
+		}
+	})()
 	for i := range messages {
 		m := &messages[i]
-		msg := &nats.Msg{Subject: m.Topic + "." + token(string(m.Type)), Data: m.Value, Header: nats.Header{}}
+		msg := &nats.Msg{Subject: subjects[i], Data: m.Value, Header: nats.Header{}}
 		for _, h := range m.Headers {
 			msg.Header[h.Name] = append(msg.Header[h.Name], h.Value)
 		}
@@ -249,8 +324,9 @@ func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []
 			select {
 			case <-ack.Ok():
 			case errs[i] = <-ack.Err():
+			case errs[i] = <-denied[i]:
 			case <-ctx.Done():
-				errs[i] = ctx.Err()
+				errs[i] = c.unanswered(ctx.Err())
 			}
 		}
 		errs[i] = c.classify(errs[i], messages[i].Topic)
@@ -312,21 +388,23 @@ func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) 
 	if err := c.read(ctx, topics, after); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Wait)
-	defer cancel()
+	wait := time.NewTimer(c.opts.Wait)
+	defer wait.Stop()
 	var out []cloudevents.Message
 	select {
 	case a := <-c.arrived:
-		out = c.append(out, a)
-	case <-ctx.Done():
+		out = c.append(ctx, out, a)
+	case <-wait.C:
 		c.idle++
+		return nil, nil
+	case <-ctx.Done():
 		return nil, nil
 	}
 	c.idle = 0
 	for len(out) < buffered {
 		select {
 		case a := <-c.arrived:
-			out = c.append(out, a)
+			out = c.append(ctx, out, a)
 		default:
 			return out, nil
 		}
@@ -337,13 +415,18 @@ func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) 
 // checkEvery is the number of empty Fetches after which Fetch checks that the stream still exists.
 const checkEvery = 5
 
+// retryInterval is how long to wait before topics that could not be read are tried again. Meanwhile the
+// others are read.
+const retryInterval = 5 * time.Second
+
 // read starts the readers of new topics and ends the others.
 func (c *Client) read(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	wanted := map[string]bool{}
 	missing := c.idle >= checkEvery
+	again := time.Since(c.tried) >= retryInterval
 	for _, topic := range topics {
 		wanted[topic] = true
-		missing = missing || c.readers[topic] == nil
+		missing = missing || c.readers[topic] == nil && (again || !c.failed[topic])
 	}
 	for topic, r := range c.readers {
 		select {
@@ -359,24 +442,32 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 	if !missing {
 		return nil
 	}
+	if err := c.identify(ctx); err != nil {
+		return err
+	}
+	c.idle, c.tried, c.failed = 0, time.Now(), map[string]bool{}
+	var errs []error
+	for _, topic := range topics {
+		if c.readers[topic] == nil {
+			err := c.begin(ctx, topic, after)
+			errs, c.failed[topic] = append(errs, err), err != nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// identify ends all readers if the stream was created again: it has other messages with the same numbers.
+func (c *Client) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	s, err := c.stream(ctx)
 	if err != nil {
 		return err
 	}
-	c.idle = 0
 	if log := logOf(s); log != c.log {
 		c.log = log
-		for _, r := range c.readers { // the stream was created again
+		for _, r := range c.readers {
 			c.end(r)
-		}
-	}
-	for _, topic := range topics {
-		if c.readers[topic] == nil {
-			if err := c.begin(ctx, topic, after); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -398,7 +489,13 @@ func start(topic, log string, after func(string) (cloudevents.Position, bool)) (
 func (c *Client) begin(ctx context.Context, topic string, after func(string) (cloudevents.Position, bool)) error {
 	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}}
 	config.DeliverPolicy, config.OptStartSeq = start(topic, c.log, after)
-	consumer, err := c.js.OrderedConsumer(ctx, c.opts.Stream, config)
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	var consumer jetstream.Consumer
+	err := c.request(ctx, func(ctx context.Context) (err error) {
+		consumer, err = c.js.OrderedConsumer(ctx, c.opts.Stream, config)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
@@ -423,11 +520,21 @@ func (c *Client) end(r *reader) {
 }
 
 // append adds a message that has arrived, unless its reader has ended: another reader then begins at
-// that message.
-func (c *Client) append(out []cloudevents.Message, a arrival) []cloudevents.Message {
+// that message. The client library replaces a consumer that is gone, also by one on a stream that was
+// created again.
+func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arrival) []cloudevents.Message {
 	meta, err := a.msg.Metadata()
 	if err != nil || c.readers[a.reader.topic] != a.reader {
 		return out
+	}
+	if meta.Consumer != a.reader.consumer {
+		if err := c.identify(ctx); err != nil { // the next Fetch reports it
+			c.end(a.reader)
+		}
+		if c.readers[a.reader.topic] != a.reader {
+			return out
+		}
+		a.reader.consumer = meta.Consumer
 	}
 	a.reader.pending = meta.NumPending
 	m := cloudevents.Message{
@@ -467,6 +574,7 @@ type State struct {
 	Messages  uint64
 	Uncovered []string // topics for publication whose subjects the stream does not have
 	Unlimited bool     // nothing is ever removed
+	Full      int      // percentage of the limits above which the stream accepts nothing; 0 if it removes old messages instead
 	Lag       uint64   // messages of the topics after their positions
 }
 
@@ -489,8 +597,16 @@ func Inspect(ctx context.Context, o Options, publish, listen []string, after fun
 	state := State{Messages: info.State.Msgs}
 	state.Unlimited = info.Config.Retention == jetstream.LimitsPolicy && info.Config.MaxAge == 0 &&
 		info.Config.MaxBytes <= 0 && info.Config.MaxMsgs <= 0 && info.Config.MaxMsgsPerSubject <= 0
+	if info.Config.Discard == jetstream.DiscardNew {
+		state.Full = max(percentage(info.State.Msgs, info.Config.MaxMsgs), percentage(info.State.Bytes, info.Config.MaxBytes))
+	}
 	for _, topic := range publish {
-		switch name, err := c.js.StreamNameBySubject(ctx, topic+".>"); {
+		name := ""
+		err := c.request(ctx, func(ctx context.Context) (err error) {
+			name, err = c.js.StreamNameBySubject(ctx, topic+".>")
+			return err
+		})
+		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && name != o.Stream:
 			state.Uncovered = append(state.Uncovered, topic)
 		case err != nil:
@@ -501,7 +617,11 @@ func Inspect(ctx context.Context, o Options, publish, listen []string, after fun
 		const soon = 5 * time.Second
 		config := jetstream.ConsumerConfig{FilterSubject: topic, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: soon, MemoryStorage: true}
 		config.DeliverPolicy, config.OptStartSeq = start(topic, logOf(s), after)
-		consumer, err := s.CreateConsumer(ctx, config)
+		var consumer jetstream.Consumer
+		err := c.request(ctx, func(ctx context.Context) (err error) {
+			consumer, err = s.CreateConsumer(ctx, config)
+			return err
+		})
 		if err != nil {
 			return state, fmt.Errorf("inspect %s of stream %s: %w", topic, o.Stream, err)
 		}
@@ -509,4 +629,12 @@ func Inspect(ctx context.Context, o Options, publish, listen []string, after fun
 		_ = s.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server does, soon
 	}
 	return state, nil
+}
+
+// percentage returns the percentage of a limit; 0 if there is none.
+func percentage(n uint64, limit int64) int {
+	if limit <= 0 {
+		return 0
+	}
+	return int(n * 100 / uint64(limit))
 }

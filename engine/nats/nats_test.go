@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -254,6 +255,134 @@ func TestServerRestartsAndStreamIsCreatedAgain(t *testing.T) {
 	}
 	put("4")
 	until("1234")
+}
+
+// A stream that is created again while messages arrive all the time is read from its beginning, and
+// each of its messages once.
+func TestStreamIsCreatedAgainInTraffic(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	js, o := s.jetStream(), s.options()
+	c := connect(t, o)
+	positions := map[string]cloudevents.Position{}
+	got := map[string]int{}
+	fetch := func() {
+		messages, err := c.Fetch(t.Context(), []string{"flunq.a.>", "flunq.b.>"}, func(p string) (cloudevents.Position, bool) {
+			at, known := positions[p]
+			return at, known
+		})
+		if err != nil {
+			t.Log(err)
+		}
+		for i := range messages {
+			m := &messages[i]
+			positions[m.PartitionName()] = cloudevents.Position{Log: m.Log, Offset: m.Offset}
+			got[string(m.Value)]++
+		}
+	}
+	put := func(subject, value string) {
+		t.Helper()
+		if _, err := js.Publish(t.Context(), subject, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fetch()
+	for i := range 10 {
+		put("flunq.a.x", fmt.Sprint("before-", i))
+	}
+	for end := time.Now().Add(time.Minute); len(got) < 10 && time.Now().Before(end); {
+		fetch()
+	}
+	if err := js.DeleteStream(t.Context(), o.Stream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: o.Stream, Subjects: []string{nats.Subjects}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		put("flunq.a.x", fmt.Sprint("after-", i))
+	}
+	n := 30
+	for end := time.Now().Add(time.Minute); len(got) < n && time.Now().Before(end); n++ {
+		put("flunq.b.x", fmt.Sprint("traffic-", n))
+		fetch()
+	}
+	for range 10 {
+		fetch()
+	}
+	if len(got) != n {
+		t.Errorf("%d messages of %d", len(got), n)
+	}
+	for value, times := range got {
+		if times != 1 {
+			t.Errorf("%s is read %d times", value, times)
+		}
+	}
+}
+
+// What the server forbids is reported as such, soon, and only for the subjects that are forbidden.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, `authorization {users: [
+		{user: all, password: p},
+		{user: some, password: p, permissions: {publish: {deny: ["flunq.a.events.>", "$JS.API.CONSUMER.CREATE.FLUNQ.*.flunq.a.>"]}}},
+		{user: deaf, password: p, permissions: {subscribe: {deny: ["_INBOX.>"]}}}
+	]}`)
+	as := func(user string) *nats.Client {
+		o := s.options()
+		o.URL, o.Timeout = strings.Replace(o.URL, "//", "//"+user+":p@", 1), time.Minute
+		return connect(t, o)
+	}
+	denied := func(err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "Permissions Violation") {
+			t.Errorf("%v, want the denied permission", err)
+		}
+	}
+	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+	message := func(tenant string) cloudevents.Message {
+		return cloudevents.Message{Topic: "flunq." + tenant + ".events", Type: "com.x", ID: tenant}
+	}
+	began := time.Now()
+	if errs := as("all").Publish(t.Context(), []cloudevents.Message{message("b")}); errs[0] != nil {
+		t.Fatal(errs)
+	}
+	some := as("some")
+	errs := some.Publish(t.Context(), []cloudevents.Message{message("a"), message("c")})
+	if denied(errs[0]); errs[1] != nil {
+		t.Error(errs[1])
+	}
+	topics := []string{"flunq.a.>", "flunq.b.>"}
+	_, err := some.Fetch(t.Context(), topics, none)
+	denied(err)
+	if messages, err := some.Fetch(t.Context(), topics, none); err != nil || len(messages) != 1 {
+		t.Errorf("%d messages, %v, want that of b", len(messages), err)
+	}
+	_, err = as("deaf").Fetch(t.Context(), topics, none)
+	denied(err)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+// A stream that does not make room says that it is full.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	o := s.options()
+	if _, err := s.jetStream().CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: o.Stream, Subjects: []string{nats.Subjects}, MaxMsgs: 1, Discard: jetstream.DiscardNew,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m := cloudevents.Message{Topic: "flunq.acme.events", Type: "com.x"}
+	errs := connect(t, o).Publish(t.Context(), []cloudevents.Message{m, m})
+	if errs[0] != nil || errs[1] == nil || errors.Is(errs[1], cloudevents.ErrRefused) {
+		t.Errorf("%v, want that the second message is published later", errs)
+	}
+	if state, err := nats.Inspect(t.Context(), o, nil, nil, nil); err != nil || state.Full != 100 {
+		t.Errorf("%+v, %v", state, err)
+	}
 }
 
 // certificate writes a certificate for 127.0.0.1 and its key to two files.
