@@ -162,6 +162,7 @@ func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(time.Second),
 		kgo.FetchMaxWait(f.opts.Wait),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // requests of aborted transactions were never made
 	)
 	f.group = cl
 	return cl, err

@@ -1,9 +1,12 @@
 package kafka_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
@@ -33,5 +36,55 @@ func TestFeedRejectsLarge(t *testing.T) {
 	got := read(t, o, "schedule_events.dlq", 1)
 	if len(got) != 1 || string(got[0].Key) != "key" || len(got[0].Value) != 0 || string(got[0].Headers[3].Value) != "7" {
 		t.Errorf("records %+v, want one without a value and with the offset 7", got)
+	}
+}
+
+// The requests of a transaction that is aborted are not read.
+func TestFeedOfAbortedTransaction(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, "schedule_events"))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.options().Brokers...), kgo.TransactionalID("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for value, commit := range map[string]kgo.TransactionEndTry{"aborted": kgo.TryAbort, "committed": kgo.TryCommit} {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "schedule_events", Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.EndTransaction(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := f.options()
+	o.Wait = 100 * time.Millisecond
+	feed, err := kafka.NewFeed(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for end := time.Now().Add(time.Minute); len(got) == 0 && time.Now().Before(end); {
+		messages, err := feed.Fetch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			got = append(got, string(m.Value))
+		}
+	}
+	for range 5 {
+		messages, _ := feed.Fetch(t.Context())
+		for _, m := range messages {
+			got = append(got, string(m.Value))
+		}
+	}
+	if err := feed.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []string{"committed"}) {
+		t.Errorf("read %v", got)
 	}
 }
