@@ -161,6 +161,7 @@ func (s *scheduling) requests() scheduler.APIOptions {
 	return scheduler.APIOptions{
 		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic,
 		Now: func() time.Time { return s.actors.Now() }, Notify: func(e *schedule.Event) { s.actors.Notify(e) },
+		ReadTime: func(ctx context.Context) error { return s.actors.ReadTime(ctx) },
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type APIOptions struct {
 	Topic  string // default for requests; "": requests without a topic are rejected
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
+	// ReadTime, if set, makes Now exact. It is called for requests with a delay: without it, an event
+	// would be stored for the wrong time for some seconds after a jump of Redis' clock.
+	ReadTime func(context.Context) error
 	// Notify, if set, receives each event that was stored or changed.
 	Notify func(*schedule.Event)
 	// Answered, if set, receives the outcome of each request to schedule or cancel an event.
@@ -48,10 +52,22 @@ type Request struct {
 	Replace bool          // replace an event with this id and other content, if it was never tried
 }
 
+// relative reports whether a request says how long to wait, instead of until when.
+func (r Request) relative() bool { return r.Due.IsZero() && r.After != 0 }
+
+// now returns the time of Redis to the millisecond, as exactly as the process knows it or, if possible,
+// exactly.
+func (a *API) now(ctx context.Context, exactly bool) time.Time {
+	if exactly && a.opts.ReadTime != nil {
+		_ = a.opts.ReadTime(ctx) // a table and a feed also take events while Redis is unavailable
+	}
+	return a.opts.Now().Truncate(time.Millisecond)
+}
+
 // Schedule stores events. The result has one outcome for each request. A repeated request, for
 // example after a lost reply, succeeds again, even if the event has already been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
-	now := a.opts.Now().Truncate(time.Millisecond)
+	now := a.now(ctx, slices.ContainsFunc(requests, Request.relative))
 	out := make([]schedule.Outcome, len(requests))
 	events := make([]schedule.Event, 0, len(requests))
 	at := make([]int, 0, len(requests)) // the request of each event
@@ -127,7 +143,7 @@ func (a *API) repeated(ctx context.Context, requests []Request, refused []int, o
 // repeats reports whether a request with this content is a repeated request for an existing event. A
 // request with a delay has a different due time each time.
 func (r Request) repeats(c schedule.Content, e *schedule.Event) bool {
-	if r.Due.IsZero() && r.After != 0 {
+	if r.relative() {
 		c.Due = e.Due
 	}
 	return c.Equal(e.Content)
@@ -165,7 +181,7 @@ func newEvent(id string, c schedule.Content, now time.Time) schedule.Event {
 
 // Change cancels, moves, replays or drops an event.
 func (a *API) Change(ctx context.Context, id string, change schedule.Change) (schedule.Outcome, error) {
-	now := a.opts.Now().Truncate(time.Millisecond)
+	now := a.now(ctx, change.Kind == schedule.Move && change.Due.IsZero())
 	err := schedule.CheckID(id)
 	if err == nil && change.Kind == schedule.Move {
 		change.Due = due(change.Due, change.After, now)

@@ -126,6 +126,15 @@ func (s *Scheduler) Actors() []Actor { return s.actors }
 // Now returns the time of Redis, as exactly as the process knows it.
 func (s *Scheduler) Now() time.Time { return s.clock.now() }
 
+// ReadTime reads the time of Redis, which Now then returns.
+func (s *Scheduler) ReadTime(ctx context.Context) error {
+	now, err := s.ledger.Now(ctx)
+	if err == nil {
+		s.setClock(now)
+	}
+	return err
+}
+
 // Owned returns the number of partitions that belong to this process.
 func (s *Scheduler) Owned() int { return s.queue.owned() }
 

@@ -65,3 +65,39 @@ func TestClockGoesBack(t *testing.T) {
 		t.Errorf("after the jump it is due at %s, in %s", got, got.Sub(s.clock.now()))
 	}
 }
+
+// jumped is a ledger whose Redis has another time than the process believes.
+type jumped struct {
+	Ledger
+
+	now time.Time
+}
+
+func (j jumped) Now(context.Context) (time.Time, error) { return j.now, nil }
+
+func (jumped) Place(_ context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	return []schedule.Placed{{Event: events[0], Created: true}}, nil
+}
+
+// A delay counts from the time of Redis, even immediately after its clock has jumped.
+func TestDelayAfterJump(t *testing.T) {
+	t.Parallel()
+	start := time.UnixMilli(2_000_000_000_000).UTC()
+	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+		s := &Scheduler{
+			queue: newPartitionQueue(), clock: &clock{local: func() time.Time { return start }},
+			ledger: jumped{now: start.Add(jump)},
+		}
+		s.setClock(start)
+		api := NewAPI(s.ledger, APIOptions{Limits: schedule.Limits{MaxDelay: time.Hour, Payload: 1}, Now: s.Now, ReadTime: s.ReadTime})
+		out, err := api.Schedule(t.Context(), []Request{{
+			ID: "00000000-0000-4000-8000-000000000001", After: 3 * time.Second, Content: schedule.Content{Topic: "t", Payload: []byte("1")},
+		}})
+		if err != nil || !out[0].Created {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if got, want := out[0].Event.Due, start.Add(jump+3*time.Second); !got.Equal(want) {
+			t.Errorf("after a jump of %s it is due at %s, want %s", jump, got, want)
+		}
+	}
+}
