@@ -2,7 +2,7 @@
 --
 -- KEYS[1]   prefix of the partition
 -- KEYS[2…]  for each id: prefixes of the partitions of former counts that may hold it; the
---           script uses keys that begin with a prefix, see leaves.lua
+--           script uses keys that begin with a prefix, see partition.lua
 -- ARGV[1]   n, the number of these prefixes per id
 -- ARGV[2…]  for each event: id, and when it is due in milliseconds
 --

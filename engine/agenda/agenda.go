@@ -1,15 +1,14 @@
 // Package agenda keeps scheduled events in Redis, or only their ids if the records live in a
 // table. It is the only package that knows the keys and scripts of the scheduler. Each script
 // works on one partition, whose sorted sets hold the ids in the order of their due times; see
-// leaves.lua.
+// partition.lua.
 package agenda
 
 import (
-	"context"
 	"embed"
-	"slices"
-
-	"github.com/redis/go-redis/v9"
+	"encoding/hex"
+	"strconv"
+	"strings"
 
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store/scripts"
@@ -21,81 +20,79 @@ var files embed.FS
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	addScript           = scripts.From(files, "leaves", "add")
-	moveScript          = scripts.From(files, "leaves", "move")
-	removeScript        = scripts.From(files, "leaves", "remove")
-	takeScript          = scripts.From(files, "leaves", "take")
-	pageScript          = scripts.From(files, "leaves", "page")
-	placeScript         = scripts.From(files, "leaves", "place")
-	claimScript         = scripts.From(files, "leaves", "records", "streams", "claim")
-	settleScript        = scripts.From(files, "leaves", "records", "settle")
-	changeScript        = scripts.From(files, "leaves", "records", "change")
-	countsScript        = scripts.From(files, "leaves", "counts")
-	membersScript       = scripts.From(files, "leaves", "members")
-	setPartitionsScript = scripts.From(files, "leaves", "set_partitions")
+	addScript           = scripts.From(files, "partition", "add")
+	moveScript          = scripts.From(files, "partition", "move")
+	removeScript        = scripts.From(files, "partition", "remove")
+	takeScript          = scripts.From(files, "partition", "take")
+	pageScript          = scripts.From(files, "partition", "page")
+	placeScript         = scripts.From(files, "partition", "place")
+	claimScript         = scripts.From(files, "partition", "streams", "claim")
+	settleScript        = scripts.From(files, "partition", "settle")
+	changeScript        = scripts.From(files, "partition", "change")
+	countsScript        = scripts.From(files, "partition", "counts")
+	membersScript       = scripts.From(files, "partition", "members")
+	setPartitionsScript = scripts.From(files, "partition", "set_partitions")
 )
 
-// request holds the keys and arguments of a script call.
-type request struct {
-	keys []string
-	args []any
-}
+// keys builds the names of all keys. On a Redis Cluster they share one hash tag, and so one slot:
+// scripts use keys of several partitions, and streams.
+type keys struct{ cluster bool }
 
-// entry appends the arguments for an entry.
-func (r *request) entry(e schedule.Entry) { r.args = append(r.args, packed(e.ID), e.Next.UnixMilli()) }
-
-// batch collects the requests of several partitions.
-type batch struct {
-	keys     keys
-	requests []*request
-	at       map[int]int // index of each partition's request
-}
-
-// of returns the request for a partition, and begins one with the partition's prefix as its key.
-func (b *batch) of(partition int) *request {
-	i, ok := b.at[partition]
-	if !ok {
-		if b.at == nil {
-			b.at = map[int]int{}
-		}
-		i = len(b.requests)
-		b.at[partition] = i
-		b.requests = append(b.requests, &request{keys: []string{b.keys.prefix(partition)}})
+// named returns a key that belongs to no partition.
+func (k keys) named(what string) string {
+	if k.cluster {
+		return "scheduler:{scheduler}:" + what
 	}
-	return b.requests[i]
+	return "scheduler:" + what
 }
 
-// callAll runs a script for several requests in one round trip. It returns the first error of a call;
-// the calls are nil only if the script cannot be loaded.
-func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request) ([]*redis.Cmd, error) {
-	cmds := make([]*redis.Cmd, len(requests))
-	err := send(ctx, rdb, script, requests, cmds)
-	if slices.ContainsFunc(cmds, notLoaded) {
-		// Redis has not run these calls: load the script and repeat them.
-		if err := script.Load(ctx, rdb).Err(); err != nil {
-			return nil, err
-		}
-		err = send(ctx, rdb, script, requests, cmds)
+// partitions is the key of a hash, see set_partitions.lua.
+func (k keys) partitions() string { return k.named("partitions") }
+
+// members is the key of the sorted set of processes by the time when their registration expires.
+func (k keys) members() string { return k.named("members") }
+
+// complete is the key that says whether an Index holds all open events.
+func (k keys) complete() string { return k.named("whole") }
+
+// streams is the prefix of the keys of streams, see StreamKey.
+func (k keys) streams() string { return k.named("execute:") }
+
+// prefix is the prefix of all keys of a partition.
+func (k keys) prefix(partition int) string {
+	if k.cluster {
+		return k.named(strconv.Itoa(partition))
 	}
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil {
-			return cmds, err
-		}
-	}
-	return cmds, err
+	return "scheduler:{" + strconv.Itoa(partition) + "}"
 }
 
-// send sends the calls that have no reply yet, or failed because the script was not loaded.
-func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request, cmds []*redis.Cmd) error {
-	pipe := rdb.Pipeline()
-	for i, r := range requests {
-		if cmds[i] == nil || notLoaded(cmds[i]) {
-			cmds[i] = script.EvalSha(ctx, pipe, r.keys, r.args...)
-		}
+// everyEvent is a pattern that matches the records of all partitions.
+func (k keys) everyEvent() string {
+	if k.cluster {
+		return k.named("*:event:*")
 	}
-	_, err := pipe.Exec(ctx)
-	return err
+	return "scheduler:{*}:event:*"
 }
 
-// notLoaded reports whether a call failed because the script was not loaded.
-func notLoaded(cmd *redis.Cmd) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
+// StreamKey returns the key of the stream that receives the events of a topic. On a Redis Cluster it
+// has a hash tag.
+func StreamKey(rdb wire.Redis, topic string) string {
+	return keys{wire.Clustered(rdb)}.streams() + topic
+}
+
+// eventKey is the key of an event's record.
+func eventKey(prefix, id string) string { return prefix + ":event:" + id }
+
+// packed returns an id, a UUID, as the 16 bytes that an index holds.
+func packed(id string) string {
+	bytes, _ := hex.DecodeString(strings.ReplaceAll(id, "-", "")) // callers have checked that id is a UUID
+	return string(bytes)
+}
+
+// unpacked returns the id for bytes of an index, "" if they are not a UUID.
+func unpacked(bytes string) string {
+	if len(bytes) != 16 {
+		return ""
+	}
+	return schedule.FormatID([]byte(bytes))
+}

@@ -1,6 +1,6 @@
 -- Changes an event.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- KEYS[2]  record of the event
 -- KEYS[3]  hash of the partitions, see set_partitions.lua
 -- ARGV[1]  id

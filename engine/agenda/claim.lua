@@ -1,10 +1,9 @@
-
 -- Claims events that are due, and those whose lease has expired: the outcome of their last
 -- publication is unknown, so it counts as an attempt. An id without an open event is removed from
 -- the index. With KEYS[2], events whose topic names a Redis stream are published immediately; one
 -- that the stream rejects is claimed like the others.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- KEYS[2]  prefix of the streams, or missing
 -- ARGV[1]  maximum number of events
 -- ARGV[2]  owner, as JSON

@@ -1,6 +1,6 @@
 -- Counts the events of a partition.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- ARGV[1]  milliseconds after which a due event is overdue
 --
 -- Returns the time in milliseconds; the numbers of events that are scheduled, overdue, taken by a

@@ -21,26 +21,53 @@ type Index struct {
 // NewIndex returns the index in rdb.
 func NewIndex(rdb *wire.Client) Index { return Index{newPartitions(rdb, Defaults().keep())} }
 
+// batch collects the calls of a script, one for each partition.
+type batch struct {
+	keys  keys
+	calls []wire.Call
+	at    map[int]int // index of each partition's call
+}
+
+// of returns the call for a partition, with the partition's prefix as its first key, until of is called
+// again.
+func (b *batch) of(partition int) *wire.Call {
+	i, ok := b.at[partition]
+	if !ok {
+		if b.at == nil {
+			b.at = map[int]int{}
+		}
+		i = len(b.calls)
+		b.at[partition] = i
+		b.calls = append(b.calls, wire.Call{Keys: []string{b.keys.prefix(partition)}})
+	}
+	return &b.calls[i]
+}
+
+// add adds the arguments for an entry to the call for a partition.
+func (b *batch) add(partition int, e schedule.Entry) {
+	call := b.of(partition)
+	call.Args = append(call.Args, packed(e.ID), e.Next.UnixMilli())
+}
+
 // Add adds entries of events that the index lacks or has with a later time, and returns their
 // number.
 func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, err error) {
 	known, err := x.partitioning(ctx)
-	if err != nil || len(entries) == 0 {
+	if err != nil {
 		return 0, err
 	}
 	b := batch{keys: x.keys}
 	for _, e := range entries {
-		p := schedule.Partition(e.ID, known.newest)
-		r := b.of(p)
-		if len(r.args) == 0 {
-			r.args = append(r.args, len(known.former))
+		call := b.of(schedule.Partition(e.ID, known.newest))
+		if len(call.Args) == 0 {
+			call.Args = append(call.Args, len(known.former))
 		}
 		for _, f := range known.former {
-			r.keys = append(r.keys, x.keys.prefix(schedule.Partition(e.ID, f.count)))
+			call.Keys = append(call.Keys, x.keys.prefix(schedule.Partition(e.ID, f.count)))
 		}
-		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli())
+		call.Args = append(call.Args, packed(e.ID), e.Next.UnixMilli())
 	}
-	replies, err := callAll(ctx, x.rdb, addScript, b.requests)
+	replies, err := x.rdb.RunEach(ctx, addScript, b.calls)
 	for _, r := range replies {
 		n, _ := r.Int()
 		added += n
@@ -53,14 +80,14 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 // unless the entry is removed.
 func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
 	known, err := x.partitioning(ctx)
-	if err != nil || len(entries) == 0 {
+	if err != nil {
 		return err
 	}
 	b := batch{keys: x.keys}
 	for _, e := range entries {
-		b.of(schedule.Partition(e.ID, known.newest)).entry(e)
+		b.add(schedule.Partition(e.ID, known.newest), e)
 	}
-	if _, err = callAll(ctx, x.rdb, moveScript, b.requests); err == nil && len(known.former) > 0 {
+	if _, err = x.rdb.RunEach(ctx, moveScript, b.calls); err == nil && len(known.former) > 0 {
 		err = x.remove(ctx, known, entries, 1)
 	}
 	return store.Failed("move in the index", err)
@@ -80,13 +107,10 @@ func (x Index) remove(ctx context.Context, known partitioning, entries []schedul
 	b := batch{keys: x.keys}
 	for _, e := range entries {
 		for _, p := range known.of(e.ID)[without:] {
-			b.of(p).entry(e)
+			b.add(p, e)
 		}
 	}
-	if len(b.requests) == 0 {
-		return nil
-	}
-	_, err := callAll(ctx, x.rdb, removeScript, b.requests)
+	_, err := x.rdb.RunEach(ctx, removeScript, b.calls)
 	return err
 }
 
@@ -113,11 +137,11 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	b := batch{keys: x.keys}
+	args := make([]any, 0, 2*len(ids))
 	for _, id := range ids {
-		b.of(partition).entry(schedule.Entry{ID: id, Next: time.UnixMilli(0)}) // a time at which no event is due
+		args = append(args, packed(id), 0) // a time at which no event is due
 	}
-	_, err := callAll(ctx, x.rdb, removeScript, b.requests)
+	err := removeScript.Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, args...).Err()
 	return store.Failed("release in the index", err)
 }
 

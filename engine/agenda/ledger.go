@@ -63,14 +63,6 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 		}
 	}
 	for range attempts {
-		if len(todo) == 0 {
-			for i := range out {
-				if same := first[events[i].ID]; same != i {
-					out[i].Event = out[same].Event
-				}
-			}
-			return out, nil
-		}
 		known, err := l.partitioning(ctx)
 		if err != nil {
 			return nil, err
@@ -80,14 +72,21 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 		}
 		if len(todo) > 0 {
 			l.forget()
+			continue
 		}
+		for i := range out {
+			if same := first[events[i].ID]; same != i {
+				out[i].Event = out[same].Event
+			}
+		}
+		return out, nil
 	}
 	return nil, fmt.Errorf("store events: %w at every attempt", schedule.ErrPartitions)
 }
 
 // place stores some of the events. It returns those that were refused because known is out of date.
 func (l Ledger) place(ctx context.Context, known partitioning, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	const limit = 64 // events per call, see insert in leaves.lua: each takes Redis 8 to 25 µs
+	const limit = 64 // events per call, see insert in partition.lua: each takes Redis 8 to 25 µs
 	partition := make([]int, len(events))
 	for _, i := range todo {
 		partition[i] = schedule.Partition(events[i].ID, known.newest)
@@ -96,54 +95,44 @@ func (l Ledger) place(ctx context.Context, known partitioning, events []schedule
 		return cmp.Or(partition[a]-partition[b], events[b].Next.Compare(events[a].Next), a-b)
 	})
 	parts := slices.Collect(slices.Chunk(todo, limit))
-	requests := make([]*request, len(parts))
+	calls := make([]wire.Call, len(parts))
 	for n, part := range parts {
-		r := &request{keys: []string{l.keys.partitions()}, args: []any{known.epoch}}
+		keys, args := []string{l.keys.partitions()}, []any{known.epoch}
 		var records []string
 		for _, i := range part {
 			e := &events[i]
 			prefix := l.keys.prefix(partition[i])
-			r.keys, records = append(r.keys, prefix), append(records, eventKey(prefix, e.ID))
+			keys, records = append(keys, prefix), append(records, eventKey(prefix, e.ID))
 			for _, f := range known.former {
 				records = append(records, eventKey(l.keys.prefix(schedule.Partition(e.ID, f.count)), e.ID))
 			}
-			r.args = append(r.args, packed(e.ID), e.Next.UnixMilli(), encode(e))
+			args = append(args, packed(e.ID), e.Next.UnixMilli(), encode(e))
 		}
-		r.keys = append(r.keys, records...)
-		requests[n] = r
+		calls[n] = wire.Call{Keys: append(keys, records...), Args: args}
 	}
-	cmds, err := callAll(ctx, l.rdb, placeScript, requests)
-	if err != nil && cmds == nil {
-		return nil, store.Failed("store events", err)
-	}
-	for n, cmd := range cmds {
+	replies, _ := l.rdb.RunEach(ctx, placeScript, calls)
+	for n, reply := range replies {
+		stored, err := reply.Slice()
 		switch {
-		case cmd.Err() == nil:
-			for at, reply := range cmd.Val().([]any) { //nolint:errcheck // the script returns nothing else
-				i := parts[n][at]
-				if out[i], err = placed(&events[i], reply); err != nil {
+		case redis.HasErrorPrefix(err, "EPOCH"):
+			refused = append(refused, parts[n]...)
+		case redis.IsOOMError(err):
+			return nil, fmt.Errorf("%w: %w", schedule.ErrFull, err)
+		case err != nil:
+			return nil, store.Failed("store events", err)
+		}
+		for at, one := range stored {
+			i := parts[n][at]
+			record, exists := one.(string)
+			out[i] = schedule.Placed{Event: events[i], Created: !exists}
+			if exists {
+				if out[i].Event, err = decode(events[i].ID, record); err != nil {
 					return nil, err
 				}
 			}
-		case redis.HasErrorPrefix(cmd.Err(), "EPOCH"):
-			refused = append(refused, parts[n]...)
-		case redis.IsOOMError(cmd.Err()):
-			return nil, fmt.Errorf("%w: %w", schedule.ErrFull, cmd.Err())
-		default:
-			return nil, store.Failed("store events", cmd.Err())
 		}
 	}
 	return refused, nil
-}
-
-// placed interprets the reply for an event.
-func placed(e *schedule.Event, reply any) (schedule.Placed, error) {
-	record, exists := reply.(string)
-	if !exists {
-		return schedule.Placed{Event: *e, Created: true}, nil
-	}
-	stored, err := decode(e.ID, record)
-	return schedule.Placed{Event: stored}, err
 }
 
 // Get returns events in the order of their ids, with nil for each that does not exist.

@@ -124,17 +124,14 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	if from.list == scheduledList && !filter.DueBefore.IsZero() {
 		until = strconv.FormatInt(filter.DueBefore.UnixMilli(), 10)
 	}
-	requests := make([]*request, len(partitions))
+	calls := make([]wire.Call, len(partitions))
 	for i, p := range partitions {
-		requests[i] = &request{[]string{l.keys.prefix(p)}, []any{from.list, from.at, packed(from.after), until, limit + 1}}
+		calls[i] = wire.Call{Keys: []string{l.keys.prefix(p)}, Args: []any{from.list, from.at, packed(from.after), until, limit + 1}}
 	}
-	cmds, err := callAll(ctx, l.rdb, pageScript, requests)
-	if err != nil {
-		return nil, 0, next, store.Failed("list events", err)
-	}
+	replies, _ := l.rdb.RunEach(ctx, pageScript, calls)
 	var entries []entry
-	for i, cmd := range cmds {
-		reply, err := cmd.Slice()
+	for i, r := range replies {
+		reply, err := r.Slice()
 		if err != nil {
 			return nil, 0, next, store.Failed("list events", err)
 		}

@@ -5,7 +5,7 @@
 -- KEYS[1]   processes by the time in milliseconds when their registration expires
 -- KEYS[2]   hash of the partitions, see set_partitions.lua
 -- KEYS[3…]  prefix of each partition of the greatest former number that the caller knows; the
---           script uses keys that begin with it, see leaves.lua
+--           script uses keys that begin with it, see partition.lua
 -- ARGV[1]   process, or ''
 -- ARGV[2]   milliseconds after which its registration expires; 0 ends it now
 -- ARGV[3]   minimum time in milliseconds for which a former number is remembered

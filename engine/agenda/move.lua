@@ -1,6 +1,6 @@
 -- Sets when ids are due, and adds those that the index lacks.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- ARGV     for each: id, and when it is due in milliseconds
 --
 -- Returns the number of ids given.

@@ -1,6 +1,6 @@
 -- Reads a page of a partition's ids.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- ARGV[1]  scheduled, processing or dlq
 -- ARGV[2]  the page begins at this time in milliseconds,
 -- ARGV[3]  and after this id of that time, if it is not ''

@@ -194,6 +194,34 @@ func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
 	return nil
 }
 
+// Counts returns the numbers of events in each partition. Events that were due more than late ago
+// and that no process has taken are overdue.
+func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule.Counts, error) {
+	known, err := p.partitioning(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := known.all()
+	calls := make([]wire.Call, len(all))
+	for i, n := range all {
+		calls[i] = wire.Call{Keys: []string{p.keys.prefix(n)}, Args: []any{late.Milliseconds()}}
+	}
+	replies, _ := p.rdb.RunEach(ctx, countsScript, calls)
+	out := make([]schedule.Counts, len(all))
+	for i, r := range replies {
+		reply, err := r.Slice()
+		if err != nil {
+			return nil, store.Failed("count scheduled events", err)
+		}
+		list := wire.List(reply)
+		out[i] = schedule.Counts{
+			Partition: all[i], Now: moment(number(list.Text(0))), Scheduled: list.Number(1), Overdue: list.Number(2), Firing: list.Number(3), Dead: list.Number(4),
+			Next: moment(number(list.Text(5))),
+		}
+	}
+	return out, nil
+}
+
 // number parses a number from a reply.
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64) // scripts return nothing else

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  hash of the partitions
 -- KEYS[…]  the prefix of each event's partition; the script uses keys that begin with it, see
---          leaves.lua
+--          partition.lua
 -- KEYS[…]  for each event: its record, then its records in the partitions of former counts
 -- ARGV[1]  expected epoch of the partitions
 -- ARGV[…]  for each event: id, when it is due in milliseconds, record

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// The stored form of an event, see records.lua. Times are in milliseconds since 1970.
+// The stored form of an event, see partition.lua. Times are in milliseconds since 1970.
 
 // format is the number of the stored form.
 const format = 1

@@ -1,6 +1,6 @@
 -- Removes ids.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- ARGV     for each: id, and when it is due in milliseconds; an id with another time stays
 --
 -- Returns the number of ids given.

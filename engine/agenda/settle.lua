@@ -1,7 +1,7 @@
 -- Records the outcomes of publications. An outcome has no effect if its event is not FIRING in the
 -- claimed version.
 --
--- KEYS[1]   prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]   prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- KEYS[2…]  record of each event
 -- ARGV[1]   the current time in milliseconds
 -- ARGV[2]   the time in milliseconds when closed events expire

@@ -1,6 +1,6 @@
 -- Takes ids that are due, and those whose lease has expired.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see partition.lua
 -- ARGV[1]  maximum number of ids
 -- ARGV[2]  lease in milliseconds
 --

@@ -99,14 +99,11 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, tenants []str
 	}
 	var errs []error
 	for page := range slices.Chunk(tenants, tenantsAtOnce) {
-		keys := make([]string, len(page))
+		calls := make([]wire.Call, len(page))
 		for i, tenant := range page {
-			keys[i] = key(tenant)
+			calls[i] = wire.Call{Keys: []string{key(tenant)}, Args: args}
 		}
-		replies, err := s.each(ctx, script, keys, args)
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
+		replies, _ := s.rdb.RunEach(ctx, script, calls)
 		for i, tenant := range page {
 			err := done(tenant, replies[i])
 			if errs = append(errs, err); store.Down(s.store, err) {
@@ -115,24 +112,6 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, tenants []str
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// each runs a script on each key in one round trip, and in a second one if Redis has not loaded the
-// script yet. It fails only if the script cannot be loaded.
-func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
-	replies := make([]*redis.Cmd, len(keys))
-	for known := false; ; known = true {
-		pipe := s.rdb.Pipeline()
-		for i, key := range keys {
-			replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
-		}
-		if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
-			return replies, nil // each reply carries its own error
-		}
-		if err := script.Load(ctx, s.rdb).Err(); err != nil {
-			return nil, store.Failed("load a script", err)
-		}
-	}
 }
 
 // SweepConsumers removes a group's consumers that have nothing pending and have been idle for at

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -105,6 +106,46 @@ type Client struct {
 
 // NewClient returns a Client on an open connection.
 func NewClient(rdb Redis) *Client { return &Client{Redis: rdb} }
+
+// Call holds the keys and arguments of a call of a script.
+type Call struct {
+	Keys []string
+	Args []any
+}
+
+// RunEach runs a script for several calls in one round trip, and in a second one those that Redis
+// rejected since the script was not loaded. Each reply carries its own error; RunEach returns the first.
+func (c *Client) RunEach(ctx context.Context, script *redis.Script, calls []Call) (replies []*redis.Cmd, first error) {
+	replies = make([]*redis.Cmd, len(calls))
+	missing := func(reply *redis.Cmd) bool { return reply == nil || redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") }
+	send := func() {
+		pipe := c.Pipeline()
+		for i, call := range calls {
+			if missing(replies[i]) {
+				replies[i] = script.EvalSha(ctx, pipe, call.Keys, call.Args...)
+			}
+		}
+		_, _ = pipe.Exec(ctx) // each reply has its error
+	}
+	send()
+	if slices.ContainsFunc(replies, missing) {
+		if err := script.Load(ctx, c).Err(); err != nil {
+			for _, reply := range replies {
+				if missing(reply) {
+					reply.SetErr(err)
+				}
+			}
+			return replies, err
+		}
+		send()
+	}
+	for _, reply := range replies {
+		if first == nil {
+			first = reply.Err()
+		}
+	}
+	return replies, first
+}
 
 // TimeOf asks the node of a key for its own time, in a pipeline.
 func (c *Client) TimeOf(ctx context.Context, pipe redis.Pipeliner, key string) *redis.TimeCmd {

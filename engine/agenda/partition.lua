@@ -1,7 +1,9 @@
--- The index of a partition with the prefix P, "scheduler:{<partition>}":
+-- The keys of a partition with the prefix P, "scheduler:{<partition>}":
 --   P:scheduled:<leaf>  sorted set of up to 63 ids by their due time in milliseconds
 --   P:buckets           sorted set of the leaves that are not empty, by the time when each begins
 --   P:processing        sorted set of ids that a process has taken, by the end of the lease
+--   P:dlq               sorted set of ids of dead events by the time when they died
+--   P:event:<id>        record of an event: one string of up to three parts, see below
 --
 -- A leaf is named after the time when it begins, and holds the ids that are due from then until
 -- the next leaf begins; leaf 0 holds those before the first other leaf. This way Redis keeps each
@@ -105,5 +107,28 @@ local function next_due(P)
   local ends = redis.call('ZRANGE', P .. ':processing', 0, 0, 'WITHSCORES')[2]
   if due and ends then return tonumber(due) < tonumber(ends) and due or ends end
   return due or ends or ''
+end
+
+-- The parts of a record:
+--   {"status":…,"version":…,"attempts":…,"failures":…,…}    its state, a line; missing while nothing
+--                                                            has happened to the event
+--   {"format":1,"due":…,"topic":…,…}                         its content, a line
+--   the payload, unchanged
+-- Both lines are JSON. A state begins with the members shown here; an error comes last.
+
+-- state_of returns the fields of a record's state, and where its content begins.
+local function state_of(record)
+  if string.sub(record, 1, 10) ~= '{"status":' then return 'SCHEDULED', 1, 0, 0, 1 end
+  local status, version, attempts, failures =
+    string.match(record, '^{"status":"(%u+)","version":(%d+),"attempts":(%d+),"failures":(%d+)')
+  return status, tonumber(version), tonumber(attempts), tonumber(failures), string.find(record, '\n', 1, true) + 1
+end
+
+-- text_of formats an id as a UUID. One format of six numbers takes half the time of one of sixteen
+-- bytes.
+local function text_of(id)
+  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = string.byte(id, 1, 16)
+  return string.format('%08x-%04x-%04x-%04x-%04x%08x', ((a * 256 + b) * 256 + c) * 256 + d, e * 256 + f, g * 256 + h,
+    i * 256 + j, k * 256 + l, ((m * 256 + n) * 256 + o) * 256 + p)
 end
 
