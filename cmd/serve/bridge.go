@@ -49,7 +49,7 @@ func (s *server) bridging(set cli.Settings, tenant string, secrets map[string]an
 func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge) (*bridge.Options, error) {
 	opts := &b.opts
 	opts.Observe, opts.Lag = watch.Observe, watch.Lag
-	opts.Start = starter(scheduler.TenantSink{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
+	opts.Start = starter(scheduler.TopicSink{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
 	if b.set.StreamType == cli.InNATS {
 		client, err := nats.New(b.set.Bridge.Server)
 		if err != nil {
@@ -87,9 +87,9 @@ func (b *bridging) openKafka(opts *bridge.Options) error {
 }
 
 // starter returns a function that starts executions as the scheduler does.
-func starter(tenants scheduler.TenantSink) func(context.Context, bridge.Start) error {
+func starter(sink scheduler.TopicSink) func(context.Context, bridge.Start) error {
 	return func(ctx context.Context, s bridge.Start) error {
-		err := tenants.Publish(ctx, []schedule.Event{{
+		err := sink.Publish(ctx, []schedule.Event{{
 			ID: s.ID, Content: schedule.Content{Tenant: s.Tenant, Topic: schedule.WorkflowTopic + s.Workflow, Payload: s.Input},
 		}})[0]
 		if errors.Is(err, schedule.ErrRefused) || errors.Is(err, schedule.ErrNotPublished) {

@@ -82,11 +82,8 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if err := s.openFeed(); err != nil {
 		return err
 	}
-	if err := s.openLedger(ctx, client, index, watch, &opts); err != nil {
+	if err := s.openLedger(ctx, client, index); err != nil {
 		return err
-	}
-	if s.feed != nil && s.has(schedulerConsumer) {
-		opts.Extra = append(opts.Extra, s.consumer())
 	}
 	if s.dev != nil {
 		opts.Clock, opts.Workers, opts.Manual = func() time.Time { return s.dev.Clock().Now }, 0, true
@@ -100,6 +97,12 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	}
 	if s.actors, err = scheduler.New(s.ledger, sink, opts); err != nil {
 		return err
+	}
+	if s.table != nil && s.has(schedulerWorker) {
+		s.actors.Add(s.reconciler(index, watch))
+	}
+	if s.feed != nil && s.has(schedulerConsumer) {
+		s.actors.Add(s.consumer())
 	}
 	prepare := s.prepare
 	if s.alone {
@@ -160,8 +163,7 @@ func (s *scheduling) consumer() scheduler.Actor {
 func (s *scheduling) requests() scheduler.APIOptions {
 	return scheduler.APIOptions{
 		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic,
-		Now: func() time.Time { return s.actors.Now() }, Notify: func(e *schedule.Event) { s.actors.Notify(e) },
-		ReadTime: func(ctx context.Context) error { return s.actors.ReadTime(ctx) },
+		Now: s.actors.Now, ReadTime: s.actors.ReadTime, Notify: s.actors.Notify,
 	}
 }
 
@@ -170,7 +172,7 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 	if !s.has(schedulerWorker) {
 		return nil, nil
 	}
-	topics := scheduler.TopicSink{Tenant: scheduler.TenantSink{Store: st}, Plain: scheduler.StreamSink{Redis: client}}
+	topics := scheduler.TopicSink{Store: st, Plain: scheduler.StreamSink{Redis: client}}
 	if s.set.Sink == cli.InKafka {
 		sink, err := kafka.NewSink(s.set.Kafka)
 		if err != nil {
@@ -182,8 +184,8 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 	return topics, nil
 }
 
-// openLedger opens the store of the records, and adds the actors that it needs.
-func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, watch *telemetry.Scheduler, opts *scheduler.Options) error {
+// openLedger opens the store of the records.
+func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index) error {
 	if s.set.Records == cli.InRedis {
 		s.ledger = agenda.NewLedger(client, agenda.Options{
 			Retention: s.set.Retention, MaxDelay: s.set.Limits.MaxDelay, Streams: s.set.Sink == cli.InRedis,
@@ -201,17 +203,15 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	if s.feed != nil {
 		s.intake = scheduler.NewTableLedger(table, index, s.feed)
 	}
-	if s.has(schedulerWorker) {
-		reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{
-			Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: func() time.Time { return s.actors.Now() },
-			Found: func(entries []schedule.Entry, lacked int) {
-				watch.Reconciled(lacked)
-				s.actors.NotifyEntries(entries)
-			},
-		})
-		opts.Extra = append(opts.Extra, scheduler.Actor{Name: "reconciler", Step: reconciler.Step})
-	}
 	return nil
+}
+
+// reconciler returns the actor that adds events of the table that the index lacks.
+func (s *scheduling) reconciler(index agenda.Index, watch *telemetry.Scheduler) scheduler.Actor {
+	r := scheduler.NewReconciler(s.table, index, scheduler.ReconcilerOptions{
+		Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: s.actors.Now, Notify: s.actors.Notify, Found: watch.Reconciled,
+	})
+	return scheduler.Actor{Name: "reconciler", Step: r.Step}
 }
 
 // prepare checks the table and the number of partitions. It returns an error if that number differs

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ type APIOptions struct {
 	// ReadTime, if set, makes Now exact. It is called for requests with a delay: without it, an event
 	// would be stored for the wrong time for some seconds after a jump of Redis' clock.
 	ReadTime func(context.Context) error
-	// Notify, if set, receives each event that was stored or changed.
-	Notify func(*schedule.Event)
+	// Notify, if set, receives the id and the time of each event that is to be claimed at another time.
+	Notify func(id string, due time.Time)
 	// Answered, if set, receives the outcome of each request to schedule or cancel an event.
 	Answered func(cancel bool, code schedule.Code)
 }
@@ -73,13 +74,13 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 	at := make([]int, 0, len(requests)) // the request of each event
 	var refused []int
 	for i, r := range requests {
-		content := a.content(r, now)
-		if err := a.opts.Limits.Check(r.ID, content, now); err != nil {
+		e := a.event(r, now)
+		if err := a.opts.Limits.Check(r.ID, e.Content, now); err != nil {
 			out[i] = schedule.Outcome{Code: schedule.BadRequest, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
 			refused = append(refused, i)
 			continue
 		}
-		events, at = append(events, newEvent(r.ID, content, now)), append(at, i)
+		events, at = append(events, e), append(at, i)
 	}
 	if err := a.repeated(ctx, requests, refused, out); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (a *API) repeated(ctx context.Context, requests []Request, refused []int, o
 		return err
 	}
 	for n, e := range found {
-		if i := at[n]; e != nil && requests[i].repeats(a.content(requests[i], time.Time{}), e) {
+		if i := at[n]; e != nil && requests[i].repeats(a.event(requests[i], time.Time{}).Content, e) {
 			out[i] = schedule.Outcome{Event: e}
 		}
 	}
@@ -149,20 +150,17 @@ func (r Request) repeats(c schedule.Content, e *schedule.Event) bool {
 	return c.Equal(e.Content)
 }
 
-// content returns the content of a request, with all defaults.
-func (a *API) content(r Request, now time.Time) schedule.Content {
+// event returns the event that a request asks for, with all defaults.
+func (a *API) event(r Request, now time.Time) schedule.Event {
 	c := r.Content
 	c.Due = due(c.Due, r.After, now)
-	if c.Topic == "" {
-		c.Topic = a.opts.Topic
-	}
-	if c.Tenant == "" {
-		c.Tenant = a.opts.Tenant
-	}
+	c.Topic, c.Tenant = cmp.Or(c.Topic, a.opts.Topic), cmp.Or(c.Tenant, a.opts.Tenant)
 	if c.Key == r.ID {
 		c.Key = ""
 	}
-	return c
+	return schedule.Event{
+		Content: c, ID: strings.ToLower(r.ID), Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now,
+	}
 }
 
 // due returns when an event is due that was requested for a time or after a delay.
@@ -171,12 +169,6 @@ func due(at time.Time, after time.Duration, now time.Time) time.Time {
 		at = now.Add(after)
 	}
 	return at.UTC().Truncate(time.Millisecond)
-}
-
-func newEvent(id string, c schedule.Content, now time.Time) schedule.Event {
-	return schedule.Event{
-		Content: c, ID: strings.ToLower(id), Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now,
-	}
 }
 
 // Change cancels, moves, replays or drops an event.
@@ -201,8 +193,8 @@ func (a *API) Change(ctx context.Context, id string, change schedule.Change) (sc
 }
 
 func (a *API) notify(o schedule.Outcome) {
-	if a.opts.Notify != nil && o.Code == schedule.Success && o.Event != nil {
-		a.opts.Notify(o.Event)
+	if a.opts.Notify != nil && o.Code == schedule.Success && o.Event.Status == schedule.Scheduled {
+		a.opts.Notify(o.Event.ID, o.Event.Next)
 	}
 }
 

@@ -99,20 +99,20 @@ func (c *Consumer) step(ctx context.Context) (err error) {
 
 // place stores the events of the fetched messages, and sets the reasons why others cannot be stored.
 func (c *Consumer) place(ctx context.Context, reasons []string) error {
-	now := c.opts.Now().Truncate(time.Millisecond)
+	now := c.api.now(ctx, false)
 	var events []schedule.Event
 	var at []int // the message of each event
 	for i := range c.fetched {
 		id, content, err := c.fetched[i].Request()
+		e := c.api.event(Request{ID: id, Content: content}, now)
 		if err == nil {
-			content = c.api.content(Request{ID: id, Content: content}, now)
-			err = c.opts.Limits.CheckQueued(id, content, now)
+			err = c.opts.Limits.CheckQueued(id, e.Content, now)
 		}
 		if err != nil {
 			reasons[i] = strings.ReplaceAll(err.Error(), "\n", "; ")
 			continue
 		}
-		events, at = append(events, newEvent(id, content, now)), append(at, i)
+		events, at = append(events, e), append(at, i)
 	}
 	if len(events) == 0 {
 		return nil

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/agenda"
-	"flunq.io/flunq/engine/schedule"
 )
 
 // Reconciler adds open events of a Table that the index lacks: all of them if Redis has lost
@@ -27,8 +26,10 @@ type ReconcilerOptions struct {
 	Check time.Duration
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
-	// Found, if set, receives open events, some of which the index lacked, and how many it lacked.
-	Found func(entries []schedule.Entry, lacked int)
+	// Notify, if set, receives the id and the time of each event that the index may have lacked.
+	Notify func(id string, due time.Time)
+	// Found, if set, receives how many events the index lacked.
+	Found func(lacked int)
 }
 
 // NewReconciler returns a Reconciler of an index.
@@ -72,7 +73,12 @@ func (r *Reconciler) compare(ctx context.Context, before time.Time) error {
 			return err
 		}
 		if lacked > 0 && r.opts.Found != nil {
-			r.opts.Found(page, lacked)
+			r.opts.Found(lacked)
+		}
+		for _, e := range page {
+			if lacked > 0 && r.opts.Notify != nil {
+				r.opts.Notify(e.ID, e.Next)
+			}
 		}
 		if cursor = next; cursor == "" {
 			return nil

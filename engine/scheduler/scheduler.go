@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -31,8 +32,6 @@ type Options struct {
 	Clock func() time.Time
 	// Observe, if set, receives each publication when it has ended.
 	Observe func(Publication)
-	// Extra are other actors of the process: a Consumer, a Reconciler.
-	Extra []Actor
 }
 
 // DefaultOptions returns the options of an ordinary process, except Process and Clock.
@@ -112,12 +111,15 @@ func New(ledger Ledger, sink Sink, opts Options) (*Scheduler, error) {
 	s.count.Store(int64(opts.Partitions))
 	s.actors = append(s.actors, Actor{Name: "membership", Step: s.heartbeat})
 	for range opts.Workers {
-		w := newWorker(s)
-		s.actors = append(s.actors, Actor{Name: "worker", Step: w.step, Wake: w.wake})
+		wake := make(chan struct{}, 1)
+		step := func(ctx context.Context) (time.Duration, error) { return s.work(ctx, wake) }
+		s.actors = append(s.actors, Actor{Name: "worker", Step: step, Wake: wake})
 	}
-	s.actors = append(s.actors, opts.Extra...)
 	return s, nil
 }
+
+// Add adds another actor to the process, that of a Consumer or a Reconciler, before Run.
+func (s *Scheduler) Add(a Actor) { s.actors = append(s.actors, a) }
 
 // Actors returns the actors of the process, for a caller that steps them instead of calling Run. The
 // first one, on which the others depend, must be stepped first.
@@ -141,20 +143,10 @@ func (s *Scheduler) Owned() int { return s.queue.owned() }
 // Publishing returns the number of batches that this process is publishing.
 func (s *Scheduler) Publishing() int { return int(s.publishing.Load()) }
 
-// Notify informs the workers of this process that an event was scheduled or moved so that it fires in
-// time even if it is due before they look at its partition again.
-func (s *Scheduler) Notify(e *schedule.Event) {
-	if e != nil && e.Status == schedule.Scheduled {
-		s.queue.notify(schedule.Partition(e.ID, int(s.count.Load())), e.Next)
-	}
-}
-
-// NotifyEntries does the same for entries that were added to the index.
-func (s *Scheduler) NotifyEntries(entries []schedule.Entry) {
-	count := int(s.count.Load())
-	for _, e := range entries {
-		s.queue.notify(schedule.Partition(e.ID, count), e.Next)
-	}
+// Notify informs the workers of this process that the event with an id is due at a time, so that it fires
+// in time even if that is before they look at its partition again.
+func (s *Scheduler) Notify(id string, due time.Time) {
+	s.queue.notify(schedule.Partition(id, int(s.count.Load())), due)
 }
 
 // Prepare sets the clock and checks the number of partitions. The first process sets it; if
@@ -187,6 +179,32 @@ func (s *Scheduler) heartbeat(ctx context.Context) (time.Duration, error) {
 	return s.opts.MemberTTL / 3, nil
 }
 
+// owner returns the process that owns a partition: the one with the greatest hash of its name and the
+// partition (rendezvous hashing), so that few partitions move when a process starts or stops. It
+// returns "" if there are no processes.
+func owner(p int, processes []string) (owner string) {
+	var most uint64
+	for _, name := range processes {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name))
+		_, _ = h.Write([]byte{byte(p), byte(p >> 8)})
+		if sum := mix(h.Sum64()); owner == "" || sum > most {
+			owner, most = name, sum
+		}
+	}
+	return owner
+}
+
+// mix spreads a hash over all bits (the finalizer of MurmurHash3): FNV changes little when only the
+// last byte changes.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
 // Run works until ctx ends, after Prepare. It then claims nothing more, and publications in progress
 // get a few seconds to finish. A failed step is logged and repeated.
 func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
@@ -216,10 +234,9 @@ func (s *Scheduler) PublishDue(ctx context.Context) (published, dead int, next t
 	if err != nil {
 		return 0, 0, next, err
 	}
-	w := newWorker(s)
-	for _, w.partition = range members.Partitions {
+	for _, partition := range members.Partitions {
 		for {
-			claimed, err := w.claim(ctx)
+			claimed, err := s.claim(ctx, partition)
 			if err != nil {
 				return published, dead, next, err
 			}
@@ -229,7 +246,7 @@ func (s *Scheduler) PublishDue(ctx context.Context) (published, dead int, next t
 				}
 				break
 			}
-			n, gone, err := w.publish(ctx, claimed)
+			n, gone, err := s.publish(ctx, partition, claimed)
 			published, dead = published+n, dead+gone
 			if err != nil {
 				return published, dead, next, err

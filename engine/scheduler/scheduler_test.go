@@ -55,7 +55,7 @@ func newSiteWith(t *testing.T, streams bool, change func(*scheduler.Options)) *s
 	keep := agenda.Defaults()
 	keep.Streams = streams
 	ledger := agenda.NewLedger(s.store.Redis(), keep)
-	sink := scheduler.TopicSink{Tenant: scheduler.TenantSink{Store: s.store}, Plain: scheduler.StreamSink{Redis: s.store.Redis()}}
+	sink := scheduler.TopicSink{Store: s.store, Plain: scheduler.StreamSink{Redis: s.store.Redis()}}
 	var err error
 	if s.sched, err = scheduler.New(ledger, sink, opts); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestNote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sched.Notify(out[0].Event)
+	s.sched.Notify(out[0].Event.ID, out[0].Event.Next)
 	await(t, "the event", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() == 1 })
 }
 

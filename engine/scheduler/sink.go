@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,58 +24,44 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// TopicSink publishes each event to the sink that the prefix of its topic selects.
+// TopicSink publishes each event as the prefix of its topic says: event:TYPE publishes a CloudEvent in
+// the stream of a tenant, with the event's id; an execution receives each id once. workflow:NAME starts
+// an execution with the event's id, so it starts once. Events without a prefix go to Plain.
 type TopicSink struct {
-	Tenant Sink // of event:TYPE and workflow:NAME
-	Plain  Sink // of all other topics
+	Store *store.Store
+	Plain Sink
 }
 
-// Publish implements Sink.
+// Publish implements Sink. An event of a tenant takes up to five round trips, so several are published
+// concurrently: a batch must finish before its lease expires.
 func (t TopicSink) Publish(ctx context.Context, events []schedule.Event) []error {
 	errs := make([]error, len(events))
-	publish := func(sink Sink, ofTenant bool) {
-		var some []schedule.Event
-		var at []int
-		for i, e := range events {
-			if ofTenant == (strings.HasPrefix(e.Topic, schedule.EventTopic) || strings.HasPrefix(e.Topic, schedule.WorkflowTopic)) {
-				some, at = append(some, e), append(at, i)
-			}
+	var plain []schedule.Event
+	var at []int
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, 16)
+	for i := range events {
+		e := &events[i]
+		if !strings.HasPrefix(e.Topic, schedule.EventTopic) && !strings.HasPrefix(e.Topic, schedule.WorkflowTopic) {
+			plain, at = append(plain, *e), append(at, i)
+			continue
 		}
-		if len(some) == 0 {
-			return
-		}
-		for i, err := range sink.Publish(ctx, some) {
+		limit <- struct{}{}
+		wg.Go(func() {
+			errs[i] = classified(t.publish(ctx, e))
+			<-limit
+		})
+	}
+	if len(plain) > 0 {
+		for i, err := range t.Plain.Publish(ctx, plain) {
 			errs[at[i]] = err
 		}
 	}
-	publish(t.Tenant, true)
-	publish(t.Plain, false)
+	wg.Wait()
 	return errs
 }
 
-// TenantSink is the Sink for topics that belong to a tenant: event:TYPE publishes a CloudEvent in its
-// stream, with the event's id; an execution receives each id once. workflow:NAME starts an execution
-// with the event's id, so it starts once.
-type TenantSink struct{ Store *store.Store }
-
-// Publish implements Sink. One event takes up to five round trips, so several are published
-// concurrently: a batch must finish before its lease expires.
-func (t TenantSink) Publish(ctx context.Context, events []schedule.Event) []error {
-	const atOnce = 16
-	out, next := make([]error, len(events)), atomic.Int64{}
-	var wg sync.WaitGroup
-	for range min(atOnce, len(events)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(events); i = next.Add(1) - 1 {
-				out[i] = classified(t.publish(ctx, &events[i]))
-			}
-		})
-	}
-	wg.Wait()
-	return out
-}
-
-func (t TenantSink) publish(ctx context.Context, e *schedule.Event) error {
+func (t TopicSink) publish(ctx context.Context, e *schedule.Event) error {
 	if name, ok := strings.CutPrefix(e.Topic, schedule.WorkflowTopic); ok {
 		return t.start(ctx, e, name)
 	}
@@ -94,7 +79,7 @@ func data(payload []byte) json.RawMessage {
 	return event.Encode(string(payload))
 }
 
-func (t TenantSink) start(ctx context.Context, e *schedule.Event, name string) error {
+func (t TopicSink) start(ctx context.Context, e *schedule.Event, name string) error {
 	name, version, _ := strings.Cut(name, ":")
 	id, err := t.find(ctx, e.Tenant, name)
 	if err != nil {
@@ -123,7 +108,7 @@ func (t TenantSink) start(ctx context.Context, e *schedule.Event, name string) e
 
 // find returns the id, "namespace.name", of a registered workflow from its id or, if unique, its
 // name.
-func (t TenantSink) find(ctx context.Context, tenant, name string) (string, error) {
+func (t TopicSink) find(ctx context.Context, tenant, name string) (string, error) {
 	if known, err := registry.New(t.Store).Versions(ctx, tenant, name); err != nil || len(known) > 0 {
 		return name, err
 	}

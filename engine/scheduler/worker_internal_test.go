@@ -23,19 +23,88 @@ func (taker) Publish(_ context.Context, events []schedule.Event) []error {
 	return make([]error, len(events))
 }
 
+// Workers wait for different partitions, those that are due first. A worker that finds none is woken when
+// one is released, and one that waits for a later partition is woken when another is due earlier.
+func TestPartitionQueue(t *testing.T) {
+	t.Parallel()
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	q := newPartitionQueue()
+	q.set([]int{0, 1, 2}, func(p int) bool { return p != 2 })
+	wakes := make([]chan struct{}, 4)
+	for i := range wakes {
+		wakes[i] = make(chan struct{}, 1)
+	}
+	reserves := func(worker, partition int, due time.Time) {
+		t.Helper()
+		if p, got, ok := q.reserve(wakes[worker]); !ok || p != partition || !got.Equal(due) {
+			t.Errorf("worker %d waits for %d until %s, %v, want %d until %s", worker, p, got, ok, partition, due)
+		}
+	}
+	woken := func(want ...int) {
+		t.Helper()
+		var got []int
+		for i, wake := range wakes {
+			select {
+			case <-wake:
+				got = append(got, i)
+			default:
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("woken: %v, want %v", got, want)
+		}
+	}
+	for i := range 3 {
+		reserves(i, i, time.Time{})
+	}
+	if _, _, ok := q.reserve(wakes[3]); ok {
+		t.Fatal("a partition was reserved twice")
+	}
+	q.release(1, at(10))
+	woken(3) // it is idle
+	reserves(3, 1, at(10))
+	q.release(2, at(5)) // of another process: a second later
+	woken(3)            // the other partition is due later
+	reserves(3, 2, at(6))
+	q.release(0, at(20))
+	woken()
+	reserves(1, 1, at(10))
+	q.notify(2, at(3))
+	woken(3)
+	q.notify(2, at(4))
+	woken()
+	reserves(3, 2, at(3))
+	q.notify(0, at(2)) // no worker waits for it
+	woken(1)
+	reserves(1, 0, at(2))
+	q.pause(at(8))
+	reserves(3, 2, at(8))
+	reserves(2, 1, at(10))
+	q.set([]int{1, 2}, func(int) bool { return true }) // now this process owns both
+	woken(3)
+	reserves(3, 2, at(8))
+	if n := q.owned(); n != 2 {
+		t.Errorf("owns %d partitions, want 2", n)
+	}
+	q.release(0, at(1)) // gone meanwhile
+	q.release(2, at(30))
+	woken()
+	reserves(1, 2, at(30))
+}
+
 // A publication is never dated before the claim, although a slow reply sets the clock back in between.
 func TestPublishedAfterClaim(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(2_000_000_000_000)
 	var seen []Publication
-	w := newWorker(&Scheduler{
+	s := &Scheduler{
 		ledger: recorder{}, sink: taker{}, queue: newPartitionQueue(),
 		clock: &clock{local: func() time.Time { return now }},
 		opts:  Options{Observe: func(p Publication) { seen = append(seen, p) }},
-	})
-	w.clock.set(now.Add(-time.Second))
+	}
+	s.clock.set(now.Add(-time.Second))
 	claimed := schedule.Claimed{Now: now, Events: []schedule.Event{{ID: "1", Content: schedule.Content{Due: now}, Status: schedule.Firing}}}
-	if _, _, err := w.publish(t.Context(), claimed); err != nil || len(seen) != 1 || seen[0].Lateness != 0 {
+	if _, _, err := s.publish(t.Context(), 0, claimed); err != nil || len(seen) != 1 || seen[0].Lateness != 0 {
 		t.Errorf("%+v, %v: want a lateness of 0", seen, err)
 	}
 }
@@ -50,18 +119,23 @@ func TestClockGoesBack(t *testing.T) {
 	s.queue.set([]int{0}, func(int) bool { return true })
 	redis := start.Add(10 * time.Minute)
 	s.setClock(redis)
-	if _, ok := s.queue.reserve(nil); !ok {
-		t.Fatal("no partition")
+	wake := make(chan struct{}, 1)
+	due := func() time.Time {
+		_, due, ok := s.queue.reserve(wake)
+		if !ok {
+			t.Fatal("no partition")
+		}
+		return due
 	}
 	s.queue.release(0, redis.Add(30*time.Second))
 	s.queue.pause(redis.Add(time.Second))
 	local = start.Add(5 * time.Second)
 	s.setClock(redis.Add(5 * time.Second))
-	if got := s.queue.due(0); !got.Equal(redis.Add(30 * time.Second)) {
+	if got := due(); !got.Equal(redis.Add(30 * time.Second)) {
 		t.Errorf("without a jump it is due at %s", got)
 	}
 	s.setClock(start)
-	if got := s.queue.due(0); !got.Before(start) {
+	if got := due(); !got.Before(start) {
 		t.Errorf("after the jump it is due at %s, in %s", got, got.Sub(s.clock.now()))
 	}
 }

@@ -67,7 +67,7 @@ func (s scheduling) kafka() kafka.Options {
 // sink returns where the process publishes events.
 func (s scheduling) sink(st *store.Store) (scheduler.Sink, func(), error) {
 	if s.Sink != toKafka {
-		return scheduler.TopicSink{Tenant: scheduler.TenantSink{Store: st}, Plain: scheduler.StreamSink{Redis: st.Redis()}}, func() {}, nil
+		return scheduler.TopicSink{Store: st, Plain: scheduler.StreamSink{Redis: st.Redis()}}, func() {}, nil
 	}
 	sink, err := kafka.NewSink(s.kafka())
 	if err != nil {
@@ -150,9 +150,6 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	if err != nil {
 		return err
 	}
-	if s.Workers > 0 || s.Consumes {
-		opts.Extra = actors
-	}
 	sink, end, err := s.sink(st)
 	if err != nil {
 		return err
@@ -161,6 +158,11 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	sched, err := scheduler.New(ledger, sink, opts)
 	if err != nil {
 		return err
+	}
+	if s.Workers > 0 || s.Consumes {
+		for _, a := range actors {
+			sched.Add(a)
+		}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

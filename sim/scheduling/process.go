@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/broker"
 )
 
 // process is one process of the simulation, which can crash and restart.
@@ -46,26 +47,28 @@ func (s *simulation) boot(p *process) {
 	opts.Retry.Attempts = g.Attempts
 	opts.Poll = scheduler.PollFor(g.MinDelay)
 	opts.Clock = func() time.Time { return s.now.Add(p.skew) }
-	index := s.index()
-	if s.table != nil && !s.mistake.NoReconciler {
-		opts.Extra = append(opts.Extra, s.reconciler(p, index))
-	}
-	limits := schedule.DefaultLimits()
-	limits.MinDelay = g.MinDelay
-	now, note := func() time.Time { return p.scheduler.Now() }, func(e *schedule.Event) { p.scheduler.Notify(e) }
-	api := scheduler.APIOptions{Limits: limits, Tenant: "default", Now: now, Notify: note}
+	var feed *broker.Feed
 	var producer scheduler.Producer
 	if g.Feed {
-		feed := s.broker.Feed(p.name())
-		opts.Extra = append(opts.Extra, s.consumer(feed, s.ledger(index, nil), api))
+		feed = s.broker.Feed(p.name())
 		producer = feed
 	}
+	index := s.index()
 	ledger := s.ledger(index, producer)
 	var err error
 	if p.scheduler, err = scheduler.New(ledger, s.sink(p), opts); err != nil {
 		panic(err)
 	}
+	limits := schedule.DefaultLimits()
+	limits.MinDelay = g.MinDelay
+	api := scheduler.APIOptions{Limits: limits, Tenant: "default", Now: p.scheduler.Now, ReadTime: p.scheduler.ReadTime, Notify: p.scheduler.Notify}
 	p.api = scheduler.NewAPI(ledger, api)
+	if s.table != nil && !s.mistake.NoReconciler {
+		p.scheduler.Add(s.reconciler(p, index))
+	}
+	if g.Feed {
+		p.scheduler.Add(s.consumer(feed, s.ledger(index, nil), api))
+	}
 	s.start(&actor{name: "start of " + p.name(), process: p}, func(*actor) { s.prepare(p) })
 }
 
@@ -177,8 +180,7 @@ func (s *simulation) records() scheduler.Table {
 // reconciler returns the actor that keeps the index complete.
 func (s *simulation) reconciler(p *process, index agenda.Index) scheduler.Actor {
 	r := scheduler.NewReconciler(s.records(), index, scheduler.ReconcilerOptions{
-		Bucket: s.setting.Bucket, Check: s.setting.Check, Now: func() time.Time { return p.scheduler.Now() },
-		Found: func(entries []schedule.Entry, _ int) { p.scheduler.NotifyEntries(entries) },
+		Bucket: s.setting.Bucket, Check: s.setting.Check, Now: p.scheduler.Now, Notify: p.scheduler.Notify,
 	})
 	return scheduler.Actor{Name: "reconciler", Step: r.Step}
 }

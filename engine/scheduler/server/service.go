@@ -2,104 +2,27 @@ package server
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 )
 
-// service implements the generated interface on an API.
+// service implements the generated interface, schedulerpb.SchedulerServiceServer, on an API.
 type service struct {
 	schedulerpb.UnimplementedSchedulerServiceServer
 
 	api      *scheduler.API
 	combiner *combiner
 	full     *atomic.Bool
-}
-
-// Schedule implements schedulerpb.SchedulerServiceServer, as do all methods below.
-func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) (*schedulerpb.ScheduleResponse, error) {
-	if s.full.Load() {
-		return nil, schedule.ErrFull
-	}
-	o, err := s.combiner.schedule(ctx, requestOf(r, traceOf(ctx)))
-	if err != nil {
-		return nil, err
-	}
-	return s.response(o), nil
-}
-
-// ScheduleMany schedules several events.
-func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyRequest) (*schedulerpb.ScheduleManyResponse, error) {
-	if n := len(r.GetRequests()); n > scheduler.MaxBatch {
-		return nil, status.Errorf(codes.InvalidArgument, "%d requests: want at most %d", n, scheduler.MaxBatch)
-	}
-	if s.full.Load() {
-		return nil, schedule.ErrFull
-	}
-	requests, trace := make([]scheduler.Request, len(r.GetRequests())), traceOf(ctx)
-	for i, one := range r.GetRequests() {
-		requests[i] = requestOf(one, trace)
-	}
-	outcomes, err := s.api.Schedule(ctx, requests)
-	if err != nil {
-		return nil, err
-	}
-	out := &schedulerpb.ScheduleManyResponse{Responses: make([]*schedulerpb.ScheduleResponse, len(outcomes))}
-	for i, o := range outcomes {
-		out.Responses[i] = s.response(o)
-	}
-	return out, nil
-}
-
-// requestOf converts a request. Its headers get the trace context of the call, unless they have one.
-func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) scheduler.Request {
-	return scheduler.Request{
-		ID: r.GetEventId(), Replace: r.GetReplace(), After: r.GetAfter().AsDuration(),
-		Content: schedule.Content{
-			Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
-			Key: r.GetKey(), Headers: traced(r.GetHeaders(), trace), Payload: r.GetPayload(),
-		},
-	}
-}
-
-// traceOf returns the trace context in the metadata of a call.
-func traceOf(ctx context.Context) map[string]string {
-	const longest = 512 // minimum that the specification of tracestate requires to be passed on
-	trace := map[string]string{}
-	for _, name := range event.TraceAttributes() {
-		if given := metadata.ValueFromIncomingContext(ctx, name); len(given) == 1 && len(given[0]) <= longest {
-			trace[name] = given[0]
-		}
-	}
-	return trace
-}
-
-// traced adds a trace context to headers that have none.
-func traced(headers, trace map[string]string) map[string]string {
-	has := func(name string) bool { return headers[name] != "" }
-	if len(trace) == 0 || slices.ContainsFunc(event.TraceAttributes(), has) {
-		return headers
-	}
-	out := maps.Clone(trace)
-	maps.Copy(out, headers)
-	return out
-}
-
-func (s *service) response(o schedule.Outcome) *schedulerpb.ScheduleResponse {
-	return &schedulerpb.ScheduleResponse{Status: statusOf(o), Created: o.Created, Event: s.event(o.Event, false)}
 }
 
 // Cancel cancels an event.
