@@ -10,10 +10,10 @@
 // Each actor is a step function, like the services of the engine. In production, Run loops over
 // them; the simulator calls them itself.
 //
-// A call of Schedule: the server joins concurrent calls (combiner), API.Schedule checks them, and the
-// ledger stores their events (agenda.Ledger.Place, place.lua). The partitionQueue knows when the next
-// event of each partition is due. Then worker.step claims a batch (Claim, claim.lua), publishes it to
-// the Sink, and records the outcomes (Settle, settle.lua).
+// A call of Schedule: the server joins concurrent calls (server.combiner), API.Schedule checks their
+// requests, and the ledger stores the events (agenda.Ledger.Place, place.lua). The partitionQueue knows
+// when the next event of each partition is due. Then Scheduler.work claims a batch (Ledger.Claim,
+// claim.lua), publishes it to the Sink, and records the outcomes (Ledger.Settle, settle.lua).
 package scheduler
 
 import (
