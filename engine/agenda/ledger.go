@@ -54,32 +54,16 @@ const attempts = 100
 // Place stores SCHEDULED events. An event whose id exists, in any partition, is left unchanged.
 func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	out := make([]schedule.Placed, len(events))
-	first := make(map[string]int, len(events))
-	var todo []int // events without a reply
-	for i := range events {
-		if _, repeated := first[events[i].ID]; !repeated {
-			first[events[i].ID] = i
-			todo = append(todo, i)
-		}
-	}
+	todo := numbers(len(events)) // of the events without a reply
 	for range attempts {
 		known, err := l.partitioning(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if todo, err = l.place(ctx, known, events, todo, out); err != nil {
-			return nil, err
+		if todo, err = l.place(ctx, known, events, todo, out); err != nil || len(todo) == 0 {
+			return out, err
 		}
-		if len(todo) > 0 {
-			l.forget()
-			continue
-		}
-		for i := range out {
-			if same := first[events[i].ID]; same != i {
-				out[i].Event = out[same].Event
-			}
-		}
-		return out, nil
+		l.forget()
 	}
 	return nil, fmt.Errorf("store events: %w at every attempt", schedule.ErrPartitions)
 }

@@ -133,26 +133,10 @@ func withDummy(chain aws.CredentialsProvider) aws.CredentialsProvider {
 // service knows is added to the index of open events.
 func (t *Table) Put(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	placed := make([]schedule.Placed, len(events))
-	first, again := make([]int, 0, len(events)), []int(nil)
-	known := make(map[string]bool, len(events))
-	for i := range events {
-		if id := events[i].ID; known[id] {
-			again = append(again, i)
-		} else {
-			known[id] = true
-			first = append(first, i)
-		}
-	}
-	for _, batch := range [][]int{first, again} { // if an id is repeated, the first event wins
-		if err := t.each(ctx, len(batch), func(ctx context.Context, n int) (err error) {
-			i := batch[n]
-			placed[i], err = t.put(ctx, &events[i])
-			return err
-		}); err != nil {
-			return placed, err
-		}
-	}
-	return placed, nil
+	return placed, t.each(ctx, len(events), func(ctx context.Context, i int) (err error) {
+		placed[i], err = t.put(ctx, &events[i])
+		return err
+	})
 }
 
 func (t *Table) put(ctx context.Context, e *schedule.Event) (schedule.Placed, error) {

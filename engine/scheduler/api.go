@@ -86,7 +86,7 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 		return nil, err
 	}
 	if len(events) > 0 {
-		placed, err := a.ledger.Place(ctx, events)
+		placed, err := a.place(ctx, events)
 		if err != nil {
 			return nil, err
 		}
@@ -94,9 +94,7 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 			i := at[n]
 			out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
 			switch {
-			case p.Created:
-				a.notify(out[i])
-			case requests[i].repeats(events[n].Content, &p.Event):
+			case p.Created || requests[i].repeats(events[n].Content, &p.Event):
 			case requests[i].Replace:
 				change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
 				if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
@@ -112,6 +110,30 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 		for _, o := range out {
 			a.opts.Answered(false, o.Code)
 		}
+	}
+	return out, nil
+}
+
+// place stores events, of several with one id the first one, and returns an element for each event.
+func (a *API) place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	var unique []schedule.Event
+	at := make(map[string]int, len(events)) // the index in unique
+	for _, e := range events {
+		if _, repeated := at[e.ID]; !repeated {
+			at[e.ID], unique = len(unique), append(unique, e)
+		}
+	}
+	stored, err := a.ledger.Place(ctx, unique)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]schedule.Placed, len(events))
+	for i, e := range events {
+		p := &stored[at[e.ID]]
+		if out[i] = *p; p.Created {
+			a.notify(schedule.Outcome{Event: &p.Event})
+		}
+		p.Created = false // for the others with this id
 	}
 	return out, nil
 }

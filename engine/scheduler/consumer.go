@@ -117,14 +117,12 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 	if len(events) == 0 {
 		return nil
 	}
-	placed, err := c.api.ledger.Place(ctx, events)
+	placed, err := c.api.place(ctx, events)
 	if err != nil {
 		return err
 	}
 	for n, p := range placed {
-		if p.Created {
-			c.api.notify(schedule.Outcome{Event: &p.Event})
-		} else if p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
+		if !p.Created && p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
 			// A higher version may have been changed after the message was sent.
 			reasons[at[n]] = "an event with this id and another content exists"
 		}

@@ -32,9 +32,9 @@ type Ledger interface {
 	// Now returns the time of Redis, which decides what is due.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Place stores SCHEDULED events, whose Version must be 1 and whose Created and Updated times the
-	// caller has set. An event whose id exists is left unchanged; of several events with one id, the
-	// first one counts. The result has one element for each event.
+	// Place stores SCHEDULED events, whose ids must differ, whose Version must be 1, and whose Created and
+	// Updated times the caller has set. An event whose id exists is left unchanged. The result has one
+	// element for each event.
 	Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error)
 
 	// Get returns events in the order of their ids, with nil for each that does not exist.

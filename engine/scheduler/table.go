@@ -11,9 +11,8 @@ import (
 // for several may fail after some were written. Reads see all writes acknowledged before, except List
 // and Open, which may lag. A Table does not use a clock.
 type Table interface {
-	// Put stores each event unless one with its id exists, and returns the stored ones; of several
-	// events with one id, the first one counts. If a Put is
-	// repeated after a lost reply, it finds its own event and reports it as not Created.
+	// Put stores each event unless one with its id exists, and returns the stored ones. The ids differ. If
+	// a Put is repeated after a lost reply, it finds its own event and reports it as not Created.
 	Put(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error)
 
 	// Get returns events in the order of their ids, with nil for each that does not exist.
