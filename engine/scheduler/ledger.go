@@ -66,10 +66,3 @@ type Ledger interface {
 	// partitions; former ones are forgotten when they are empty.
 	SetPartitions(ctx context.Context, from, count int) error
 }
-
-// Sink publishes events.
-type Sink interface {
-	// Publish publishes events and returns one error for each, nil if the sink has certainly accepted
-	// it. The errors wrap those of package schedule; see schedule.Retry.Settle.
-	Publish(ctx context.Context, events []schedule.Event) []error
-}

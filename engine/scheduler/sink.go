@@ -24,6 +24,13 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
+// Sink publishes events.
+type Sink interface {
+	// Publish publishes events and returns one error for each, nil if the sink has certainly accepted
+	// it. The errors wrap those of package schedule; see schedule.Retry.Settle.
+	Publish(ctx context.Context, events []schedule.Event) []error
+}
+
 // TopicSink publishes each event as the prefix of its topic says: event:TYPE publishes a CloudEvent in
 // the stream of a tenant, with the event's id; an execution receives each id once. workflow:NAME starts
 // an execution with the event's id, so it starts once. Events without a prefix go to Plain.
