@@ -15,7 +15,7 @@ import (
 // Index knows when each event is due, for records in a table. It may be lost at any time, and may
 // return an event too often or too early: the table is authoritative.
 type Index struct {
-	*partitions
+	*Partitions
 }
 
 // NewIndex returns the index in rdb.

@@ -37,7 +37,7 @@ func Defaults() Options {
 
 // Ledger keeps scheduled events in Redis.
 type Ledger struct {
-	*partitions
+	*Partitions
 
 	opts Options
 }

@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// partitions knows the partitions and the processes that share them.
-type partitions struct {
+// Partitions knows the partitions and the processes that share them.
+type Partitions struct {
 	rdb  *wire.Client
 	keys keys
 	keep time.Duration // minimum time for which a former number of partitions is remembered
@@ -24,8 +24,8 @@ type partitions struct {
 	known partitioning
 }
 
-func newPartitions(rdb *wire.Client, keep time.Duration) *partitions {
-	return &partitions{rdb: rdb, keys: keys{wire.Clustered(rdb)}, keep: keep}
+func newPartitions(rdb *wire.Client, keep time.Duration) *Partitions {
+	return &Partitions{rdb: rdb, keys: keys{wire.Clustered(rdb)}, keep: keep}
 }
 
 // partitioning holds the numbers of partitions that set_partitions.lua stores.
@@ -107,7 +107,7 @@ func numbers(n int) []int {
 }
 
 // Now returns the time of Redis.
-func (p *partitions) Now(ctx context.Context) (time.Time, error) {
+func (p *Partitions) Now(ctx context.Context) (time.Time, error) {
 	pipe := p.rdb.Pipeline()
 	clock := p.rdb.TimeOf(ctx, pipe, p.keys.partitions())
 	_, err := pipe.Exec(ctx)
@@ -116,7 +116,7 @@ func (p *partitions) Now(ctx context.Context) (time.Time, error) {
 
 // partitioning returns the known numbers of partitions, or reads them. The error wraps
 // schedule.ErrPartitions if none was set.
-func (p *partitions) partitioning(ctx context.Context) (partitioning, error) {
+func (p *Partitions) partitioning(ctx context.Context) (partitioning, error) {
 	p.mu.Lock()
 	known := p.known
 	p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *partitions) partitioning(ctx context.Context) (partitioning, error) {
 }
 
 // forget makes the next call of partitioning read them again.
-func (p *partitions) forget() {
+func (p *Partitions) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = partitioning{}
@@ -139,14 +139,14 @@ func (p *partitions) forget() {
 
 // Members returns the processes that fire events, and the partitions. If process is not "", it is
 // registered for ttl, or removed if ttl is 0.
-func (p *partitions) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
+func (p *Partitions) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
 	m, _, err := p.read(ctx, process, ttl)
 	return m, err
 }
 
 // read does what Members does, and also returns the numbers of partitions. It takes one round trip
 // unless these have changed.
-func (p *partitions) read(ctx context.Context, process string, ttl time.Duration) (schedule.Members, partitioning, error) {
+func (p *Partitions) read(ctx context.Context, process string, ttl time.Duration) (schedule.Members, partitioning, error) {
 	for {
 		p.mu.Lock()
 		former := p.known.maxFormer()
@@ -182,7 +182,7 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 
 // SetPartitions sets the number of partitions to count if the newest number is from (0 if none was
 // set) or already count; otherwise it returns schedule.ErrPartitions.
-func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
+func (p *Partitions) SetPartitions(ctx context.Context, from, count int) error {
 	defer p.forget()
 	set, err := setPartitionsScript.Run(ctx, p.rdb, []string{p.keys.partitions()}, from, count).Int()
 	switch {
@@ -196,7 +196,7 @@ func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
 
 // Counts returns the numbers of events in each partition. Events that were due more than late ago
 // and that no process has taken are overdue.
-func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule.Counts, error) {
+func (p *Partitions) Counts(ctx context.Context, late time.Duration) ([]schedule.Counts, error) {
 	known, err := p.partitioning(ctx)
 	if err != nil {
 		return nil, err

@@ -50,16 +50,17 @@ type Table interface {
 // are corrected when they are taken, or by the Reconciler. Each method therefore writes to the table
 // first and then to the index, and may fail in between.
 type TableLedger struct {
-	agenda.Index // also reads the time and the partitions
+	*agenda.Partitions
 
 	table Table
+	index agenda.Index
 	feed  Producer // nil: Place adds events to the index
 }
 
 // NewTableLedger returns a Ledger on a table and an index. Place sends events to feed, whose Consumer has
 // a Ledger without a feed; if feed is nil, Place adds them to the index.
 func NewTableLedger(table Table, index agenda.Index, feed Producer) *TableLedger {
-	return &TableLedger{index, table, feed}
+	return &TableLedger{index.Partitions, table, index, feed}
 }
 
 // Place stores events. Open events that already exist are added to the index again, or sent to the
@@ -77,7 +78,7 @@ func (l *TableLedger) Place(ctx context.Context, events []schedule.Event) ([]sch
 		}
 	}
 	if l.feed == nil {
-		_, err = l.Index.Add(ctx, entries)
+		_, err = l.index.Add(ctx, entries)
 		return placed, err
 	}
 	if len(open) > 0 {
@@ -115,7 +116,7 @@ func (l *TableLedger) Change(ctx context.Context, id string, change schedule.Cha
 		}
 		err = l.move(ctx, []*schedule.Event{&after})
 		if old := entry(before); err == nil && (!after.Status.Open() || !old.Next.Equal(after.Next)) {
-			err = l.Index.Remove(ctx, []schedule.Entry{old})
+			err = l.index.Remove(ctx, []schedule.Entry{old})
 		}
 		return schedule.Outcome{Event: &after}, err
 	}
@@ -133,7 +134,7 @@ func (l *TableLedger) move(ctx context.Context, events []*schedule.Event) error 
 		for i, e := range events {
 			entries[i], ids[i] = entry(e), e.ID
 		}
-		if err := l.Index.Move(ctx, entries); err != nil {
+		if err := l.index.Move(ctx, entries); err != nil {
 			return err
 		}
 		found, err := l.table.Get(ctx, ids)
@@ -170,7 +171,7 @@ func (l *TableLedger) List(ctx context.Context, filter schedule.Filter) ([]sched
 
 // Claim takes entries from the index, and makes their events FIRING if the table allows it.
 func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
-	taken, next, now, err := l.Index.Take(ctx, claim.Partition, claim.Limit, claim.Lease)
+	taken, next, now, err := l.index.Take(ctx, claim.Partition, claim.Limit, claim.Lease)
 	out := schedule.Claimed{Now: now, Next: next}
 	if err != nil || len(taken) == 0 {
 		return out, err
@@ -217,7 +218,7 @@ func (l *TableLedger) giveBack(ctx context.Context, ids []string, now time.Time)
 	for i, id := range ids {
 		entries[i] = schedule.Entry{ID: id, Next: soon}
 	}
-	return soon, l.Index.Move(ctx, entries)
+	return soon, l.index.Move(ctx, entries)
 }
 
 // correct updates the index entries of events that were taken from it but could not be claimed. It
@@ -238,7 +239,7 @@ func (l *TableLedger) correct(ctx context.Context, partition int, ids []string) 
 	if err := l.move(ctx, found); err != nil {
 		return first, err
 	}
-	return first, l.Index.Release(ctx, partition, ids)
+	return first, l.index.Release(ctx, partition, ids)
 }
 
 // Settle records the outcomes of publications.
@@ -255,9 +256,9 @@ func (l *TableLedger) Settle(ctx context.Context, partition int, ends []schedule
 			open = append(open, schedule.Entry{ID: ends[i].ID, Next: ends[i].Next})
 		}
 	}
-	moved := l.Index.Move(ctx, open)
+	moved := l.index.Move(ctx, open)
 	if moved == nil { // otherwise events that stay open are taken again when the lease expires
-		moved = l.Index.Release(ctx, partition, settled)
+		moved = l.index.Release(ctx, partition, settled)
 	}
 	return took, errors.Join(err, moved)
 }
