@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // configFile is a parsed configuration file: the contexts, the selected one, and the settings of
@@ -26,8 +27,8 @@ type configFile struct {
 	Scheduler *SchedulerFile // takes precedence over Settings; may be nil
 
 	text     string     // of the file when it was read
-	document yaml.Node  // with the comments
-	root     *yaml.Node // its map, or an empty node
+	document yaml3.Node  // with the comments
+	root     *yaml3.Node // its map, or an empty node
 }
 
 // configText is a value and its position, FILE:LINE:COLUMN.
@@ -71,8 +72,8 @@ const configLimit = 1 << 20
 // explicitly. The error lists all mistakes with their positions.
 func ReadConfig(sh *Shell) (*configFile, error) {
 	path, named := ConfigPath(sh)
-	c := &configFile{Path: path, Settings: map[string]configText{}, root: &yaml.Node{}}
-	c.document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{c.root}}
+	c := &configFile{Path: path, Settings: map[string]configText{}, root: &yaml3.Node{}}
+	c.document = yaml3.Node{Kind: yaml3.DocumentNode, Content: []*yaml3.Node{c.root}}
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
@@ -82,19 +83,28 @@ func ReadConfig(sh *Shell) (*configFile, error) {
 	case len(text) > configLimit:
 		return nil, Misusef("configuration %s: larger than %d KiB", path, configLimit>>10)
 	}
+	r := configReader{yaml.NewReader(path, text), c}
+	if root := r.Root(); root != nil {
+		section(r.Reader, "the configuration", yaml.Fields{
+			"context":  func(n *yaml3.Node) { c.Current = r.text("context", n) },
+			"contexts": section(r.Reader, "contexts", nil, r.context),
+			"settings": section(r.Reader, "settings", nil, r.setting),
+		}, nil)(root)
+	}
+	if err := r.Err(); err != nil {
+		return c, Fail(ExitMisuse, err)
+	}
 	c.text = string(text)
-	var parsed yaml.Node
-	if err := yaml.Unmarshal(text, &parsed); err != nil {
+	var parsed yaml3.Node
+	if err := yaml3.Unmarshal(text, &parsed); err != nil {
 		return nil, Misusef("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	r := configReader{file: c}
 	if len(parsed.Content) > 0 {
 		c.document, c.root = parsed, parsed.Content[0]
-		r.document(c.root)
 	} else {
-		c.document.HeadComment = strings.TrimSpace(string(text)) // it has only comments
+		c.document.HeadComment = strings.TrimSpace(c.text) // it has only comments
 	}
-	return c, Fail(ExitMisuse, errors.Join(r.errs...))
+	return c, nil
 }
 
 // EditableConfig reads the configuration file in order to change it: a missing file is empty.
@@ -140,109 +150,55 @@ func (c *configFile) scheduler() *SchedulerFile {
 	return c.Scheduler
 }
 
-// configReader parses the file and collects its mistakes.
+// configReader reads the values of the file.
 type configReader struct {
+	*yaml.Reader
 	file *configFile
-	errs []error
 }
 
-func (r *configReader) place(n *yaml.Node) string {
+func (r *configReader) place(n *yaml3.Node) string {
 	return fmt.Sprintf("%s:%d:%d", r.file.Path, n.Line, n.Column)
 }
 
-func (r *configReader) wrong(n *yaml.Node, format string, args ...any) {
-	r.errs = append(r.errs, fmt.Errorf("%s: %s", r.place(n), fmt.Sprintf(format, args...)))
-}
-
-// pairs calls take with each key and value of a map. Duplicate keys are mistakes.
-func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *yaml.Node)) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n.Kind != yaml.MappingNode {
-		if n.Tag != "!!null" {
-			r.wrong(n, "%s: want a map", what)
+// section returns a reader of a map that may be empty.
+func section(r *yaml.Reader, what string, known yaml.Fields, rest func(key, value *yaml3.Node)) func(*yaml3.Node) {
+	return func(n *yaml3.Node) {
+		if yaml.Spelled(n) != "empty" {
+			r.Object(n, what, known, rest)
 		}
-		return
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if value.Kind == yaml.AliasNode {
-			value = value.Alias
-		}
-		if seen[key.Value] {
-			r.wrong(key, "%s: key %q is defined twice", what, key.Value)
-			continue
-		}
-		seen[key.Value] = true
-		take(key, value)
 	}
 }
 
-// text returns a scalar value. Any other node is a mistake.
-func (r *configReader) text(key, n *yaml.Node) configText {
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		r.wrong(n, "%s: want text", key.Value)
-		return configText{}
-	}
-	return configText{n.Value, r.place(n)}
-}
-
-func (r *configReader) unknown(key *yaml.Node, known []string) {
-	near := DidYouMean(key.Value, known, "")
-	if near == "" && len(known) < 10 {
-		near = ": want " + OneOf(known)
-	}
-	r.wrong(key, "unknown key %q%s", key.Value, near)
-}
-
-func (r *configReader) document(n *yaml.Node) {
-	r.pairs(n, "the configuration", func(key, value *yaml.Node) {
-		switch key.Value {
-		case "context":
-			r.file.Current = r.text(key, value)
-		case "contexts":
-			r.pairs(value, "contexts", r.context)
-		case "settings":
-			r.pairs(value, "settings", r.setting)
-		default:
-			r.unknown(key, []string{"context", "contexts", "settings"})
-		}
-	})
+func (r *configReader) text(key string, n *yaml3.Node) configText {
+	return configText{r.Text(n, key), r.place(n)}
 }
 
 // contextKeys returns the keys of a context.
 func contextKeys() []string { return []string{"redis-url", "redis-password-file", "tenant"} }
 
-func (r *configReader) context(name, n *yaml.Node) {
+func (r *configReader) context(name, n *yaml3.Node) {
 	c := configContext{Name: name.Value, place: r.place(name)}
-	r.pairs(n, "context "+name.Value, func(key, value *yaml.Node) {
-		switch key.Value {
-		case "redis-url":
-			c.URL = r.text(key, value)
-		case "redis-password-file":
-			c.passwordFile = r.text(key, value)
-		case "tenant":
-			c.Tenant = r.text(key, value)
+	section(r.Reader, "context "+name.Value, yaml.Fields{
+		"redis-url":           func(n *yaml3.Node) { c.URL = r.text("redis-url", n) },
+		"redis-password-file": func(n *yaml3.Node) { c.passwordFile = r.text("redis-password-file", n) },
+		"tenant": func(n *yaml3.Node) {
+			c.Tenant = r.text("tenant", n)
 			if err := store.CheckTenant(c.Tenant.Text); c.Tenant.Text != "" && err != nil {
-				r.wrong(value, "%v", err)
+				r.Errorf(n, "%v", err)
 			}
-		default:
-			r.unknown(key, contextKeys())
-		}
-	})
+		},
+	}, nil)(n)
 	r.file.Contexts = append(r.file.Contexts, c)
 }
 
 // setting stores a setting of the services, written worker-count or WORKER_COUNT.
-func (r *configReader) setting(key, value *yaml.Node) {
+func (r *configReader) setting(key, value *yaml3.Node) {
 	one, known := new(Settings).find(key.Value)
 	if one.name == "" {
-		r.unknown(key, known)
+		r.Errorf(key, "unknown key %q%s", key.Value, DidYouMean(key.Value, known, ""))
 		return
 	}
-	r.file.Settings[settingName(key.Value)] = r.text(key, value)
+	r.file.Settings[settingName(key.Value)] = r.text(key.Value, value)
 }
 
 // password reads the password file of a context; a relative path is relative to the configuration

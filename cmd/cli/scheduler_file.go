@@ -103,11 +103,7 @@ func (r *schedulerReader) number(n *yaml3.Node, key string) (string, bool) {
 
 func (r *schedulerReader) document(root *yaml3.Node) {
 	object := func(what string, fields yaml.Fields) func(*yaml3.Node) {
-		return func(n *yaml3.Node) {
-			if yaml.Spelled(n) != "empty" {
-				r.Object(n, what, fields, nil)
-			}
-		}
+		return section(r.Reader, what, fields, nil)
 	}
 	r.Object(root, "the configuration", yaml.Fields{
 		"grpc": object("grpc", yaml.Fields{
