@@ -26,7 +26,7 @@ type configFile struct {
 
 	Scheduler *SchedulerFile // takes precedence over Settings; may be nil
 
-	text     string     // of the file when it was read
+	text     string      // of the file when it was read
 	document yaml3.Node  // with the comments
 	root     *yaml3.Node // its map, or an empty node
 }

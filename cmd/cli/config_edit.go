@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/cmd/replace"
 	"flunq.io/flunq/engine/store"
@@ -97,14 +97,14 @@ func (c *configFile) Set(key ConfigKey, value string) (shown string, err error) 
 	n := c.root
 	for _, name := range key.path {
 		if len(n.Content) == 0 { // empty, null or {}
-			*n = yaml.Node{Kind: yaml.MappingNode, HeadComment: n.HeadComment, FootComment: n.FootComment}
+			*n = yaml3.Node{Kind: yaml3.MappingNode, HeadComment: n.HeadComment, FootComment: n.FootComment}
 		}
 		next, _ := child(n, name)
 		if next == nil {
-			next = &yaml.Node{}
+			next = &yaml3.Node{}
 			n.Content = append(n.Content, textNode(name), next)
 		}
-		if next.Kind == yaml.AliasNode {
+		if next.Kind == yaml3.AliasNode {
 			return "", Misusef("%s:%d: %s is an alias: edit it by hand", c.Path, next.Line, name)
 		}
 		n = next
@@ -156,8 +156,8 @@ func (c *configFile) removeKeys(paths ...[]string) (had bool) {
 }
 
 // child returns the value of a key of a map and the position of the key; nil if there is none.
-func child(n *yaml.Node, key string) (value *yaml.Node, at int) {
-	for ; n.Kind == yaml.MappingNode && at+1 < len(n.Content); at += 2 {
+func child(n *yaml3.Node, key string) (value *yaml3.Node, at int) {
+	for ; n.Kind == yaml3.MappingNode && at+1 < len(n.Content); at += 2 {
 		if n.Content[at].Value == key {
 			return n.Content[at+1], at
 		}
@@ -166,10 +166,10 @@ func child(n *yaml.Node, key string) (value *yaml.Node, at int) {
 }
 
 // textNode returns a scalar, quoted only if YAML would read it as null.
-func textNode(text string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+func textNode(text string) *yaml3.Node {
+	n := &yaml3.Node{Kind: yaml3.ScalarNode, Value: text}
 	if n.ShortTag() == "!!null" {
-		n.Style = yaml.DoubleQuotedStyle
+		n.Style = yaml3.DoubleQuotedStyle
 	}
 	return n
 }
@@ -177,7 +177,7 @@ func textNode(text string) *yaml.Node {
 // write writes the file. Only its owner can read a new one.
 func (c *configFile) write() error {
 	var text bytes.Buffer
-	enc := yaml.NewEncoder(&text)
+	enc := yaml3.NewEncoder(&text)
 	enc.SetIndent(2)
 	err := enc.Encode(&c.document)
 	if err == nil {
@@ -222,7 +222,7 @@ func withBlankLines(text []byte, former string) []byte {
 	}
 	out := []byte(strings.Join(lines, ""))
 	var before, after any
-	if yaml.Unmarshal(text, &before) != nil || yaml.Unmarshal(out, &after) != nil || !reflect.DeepEqual(before, after) {
+	if yaml3.Unmarshal(text, &before) != nil || yaml3.Unmarshal(out, &after) != nil || !reflect.DeepEqual(before, after) {
 		return text // a blank line would change a value of several lines
 	}
 	return out
