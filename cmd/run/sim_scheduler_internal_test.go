@@ -18,7 +18,8 @@ func TestWriteSchedulerFindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	s := &searcher{sh: &cli.Shell{Color: cli.NewChoice("never")}}
+	utf8 := func(string) string { return "C.UTF-8" }
+	s := &searcher{sh: &cli.Shell{Streams: cli.Streams{Env: utf8}, Color: cli.NewChoice("never")}}
 	s.writeScheduler(&out, report)
 	for _, want := range []string{
 		"scheduler: stopped before the end", "1 failure in", "1. broken promise: nothing is left\n", ", of which ",
