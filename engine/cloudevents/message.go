@@ -24,7 +24,8 @@ type Message struct {
 	Topic     string // for NATS, the subject or subject pattern that it is read with
 	Partition int32  // 0 for NATS
 	Offset    int64  // for NATS, the sequence number in the stream
-	// Log identifies an incarnation of the topic: it changes if the topic is deleted and recreated.
+	// Log identifies an incarnation of the topic: it changes if the topic is deleted and recreated, or
+	// loses its last messages, see AfterLoss.
 	Log string
 
 	Key     []byte
@@ -63,6 +64,16 @@ func (m *Message) Header(name string) string {
 type Position struct {
 	Log    string // see Message
 	Offset int64
+}
+
+// Of reports whether a position is one in a topic that is identified by log.
+func (p Position) Of(log string) bool { return p.Log == log || strings.HasPrefix(p.Log, log+"#") }
+
+// AfterLoss returns the Log of the messages that follow after a topic, identified by log, has lost its
+// last messages, such as in a crash or an unclean election: they have offsets of messages that were
+// taken before.
+func AfterLoss(log string, now time.Time) string {
+	return log + "#" + strconv.FormatInt(now.UnixNano(), 36)
 }
 
 // ErrRefused is wrapped by the error for a message that the broker will never accept, such as one

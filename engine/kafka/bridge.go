@@ -82,24 +82,40 @@ func (o *BridgeOptions) lag(ctx context.Context, admin *kadm.Client, topics []st
 			return -1
 		}
 		ends.Each(func(end kadm.ListedOffset) {
-			from, _ := begin(meta.Topics[topic], end.Partition, after, committed)
+			from := begin(meta.Topics[topic], end.Partition, end.Offset, after, committed)
 			start, _ := starts.Lookup(topic, end.Partition)
-			lag += max(end.Offset-max(from, start.Offset), 0)
+			lag += max(end.Offset-max(from.offset, start.Offset), 0)
 		})
 	}
 	return lag
 }
 
-// begin returns the offset at which a Receiver begins a partition: after the last record that was
-// taken, otherwise at the offset of the group. It returns false for the partition's start.
-func begin(topic kadm.TopicDetail, partition int32, after func(string) (cloudevents.Position, bool), committed kadm.OffsetResponses) (int64, bool) {
-	if p, known := after(cloudevents.PartitionName(topic.Topic, partition)); known && p.Log == logOf(topic) {
-		return p.Offset + 1, true
+// beginning is where a Receiver begins a partition.
+type beginning struct {
+	log    string
+	offset int64 // -1: at the partition's start
+	lost   error // the partition has lost records
+}
+
+// begin returns where a Receiver begins a partition that ends at an offset: after the last record that
+// was taken, otherwise at the offset of the group. end is -1 if it is unknown.
+func begin(topic kadm.TopicDetail, partition int32, end int64, after func(string) (cloudevents.Position, bool), committed kadm.OffsetResponses) beginning {
+	log, name := logOf(topic), cloudevents.PartitionName(topic.Topic, partition)
+	p, known := after(name)
+	o, found := committed.Lookup(topic.Topic, partition)
+	switch {
+	case known && p.Of(log) && end >= 0 && p.Offset >= end:
+		from := beginning{cloudevents.AfterLoss(log, time.Now()), end, fmt.Errorf("%s ends at offset %d, but %d was read before: the last records are lost", name, end, p.Offset)}
+		if log == "" { // the topic may have been created again
+			from.offset = -1
+		}
+		return from
+	case known && p.Of(log):
+		return beginning{log: p.Log, offset: p.Offset + 1}
+	case found && o.Err == nil && o.At >= 0:
+		return beginning{log: log, offset: o.At}
 	}
-	if o, found := committed.Lookup(topic.Topic, partition); found && o.Err == nil && o.At >= 0 {
-		return o.At, true
-	}
-	return 0, false
+	return beginning{log: log, offset: -1}
 }
 
 // Publisher publishes the messages of a bridge. It implements bridge.Sink.
@@ -191,8 +207,14 @@ type Receiver struct {
 
 // receivedTopic is a topic that is being read.
 type receivedTopic struct {
+	log        string
+	partitions map[int32]*receivedPartition
+}
+
+type receivedPartition struct {
 	log  string
-	lags map[int32]int64 // messages after the last fetched one, by partition
+	next int64 // the offset that follows the last fetched record; -1: unknown
+	lag  int64 // messages after the last fetched one
 }
 
 const (
@@ -221,20 +243,27 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 	var out []cloudevents.Message
 	var errs []error
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		topic := r.topics[p.Topic]
-		if topic == nil {
+		partition := r.partition(p.Topic, p.Partition)
+		if partition == nil {
 			return
+		}
+		if loss, lost := errors.AsType[*kgo.ErrDataLoss](p.Err); lost {
+			partition.log, partition.next = cloudevents.AfterLoss(r.topics[p.Topic].log, time.Now()), loss.ResetTo
 		}
 		if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
 			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, explained(p.Err, "Read and Describe on it")))
 		}
+		if partition.next >= 0 && p.LogStartOffset > partition.next {
+			errs = append(errs, fmt.Errorf("read %s/%d: Kafka has removed the offsets %d to %d before they were read: their retention is too short, or they were deleted", p.Topic, p.Partition, partition.next, p.LogStartOffset-1))
+			partition.next = p.LogStartOffset
+		}
 		for _, record := range p.Records {
-			topic.lags[p.Partition] = max(p.HighWatermark-record.Offset-1, 0)
+			partition.next, partition.lag = record.Offset+1, max(p.HighWatermark-record.Offset-1, 0)
 			if record.Attrs.IsControl() { // the end of a transaction
 				continue
 			}
 			m := cloudevents.Message{
-				Topic: record.Topic, Partition: record.Partition, Offset: record.Offset, Log: topic.log, Key: record.Key, Value: record.Value,
+				Topic: record.Topic, Partition: record.Partition, Offset: record.Offset, Log: partition.log, Key: record.Key, Value: record.Value,
 			}
 			for _, h := range record.Headers {
 				m.Headers = append(m.Headers, cloudevents.Header{Name: h.Key, Value: string(h.Value)})
@@ -297,9 +326,11 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 		}
 	}
 	problems := r.opts.create(ctx, missing)
-	if err := r.add(ctx, meta, topics, after); err != nil {
+	lost, err := r.add(ctx, meta, topics, after)
+	if err != nil {
 		return err
 	}
+	errs = append(errs, lost...)
 	r.refreshed = time.Now()
 	for _, topic := range missing {
 		problem, tried := problems[topic]
@@ -319,30 +350,36 @@ func logOf(detail kadm.TopicDetail) string {
 	return detail.ID.String()
 }
 
-// add adds the partitions that are not read yet.
-func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) error {
+// add adds the partitions that are not read yet, and returns an error for each that has lost records.
+func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) (lost []error, err error) {
 	unread := r.unread(meta, topics)
 	if len(unread) == 0 {
-		return nil
+		return nil, nil
 	}
-	committed, err := kadm.NewClient(r.client).FetchOffsets(ctx, r.opts.Group)
+	admin := kadm.NewClient(r.client)
+	committed, err := admin.FetchOffsets(ctx, r.opts.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return fmt.Errorf("read the offsets of group %s: %w", r.opts.Group, err)
+		return nil, fmt.Errorf("read the offsets of group %s: %w", r.opts.Group, err)
 	}
+	ends, _ := admin.ListEndOffsets(ctx, slices.Collect(maps.Keys(unread))...)
 	for topic, offsets := range unread {
-		log := logOf(meta.Topics[topic])
 		if r.topics[topic] == nil {
-			r.topics[topic] = &receivedTopic{log: log, lags: map[int32]int64{}}
+			r.topics[topic] = &receivedTopic{log: logOf(meta.Topics[topic]), partitions: map[int32]*receivedPartition{}}
 		}
 		for partition := range offsets {
-			r.topics[topic].lags[partition] = 0
-			if at, known := begin(meta.Topics[topic], partition, after, committed); known {
-				offsets[partition] = kgo.NewOffset().At(at)
+			end := int64(-1)
+			if listed, known := ends.Lookup(topic, partition); known && listed.Err == nil {
+				end = listed.Offset
+			}
+			from := begin(meta.Topics[topic], partition, end, after, committed)
+			r.topics[topic].partitions[partition] = &receivedPartition{log: from.log, next: from.offset}
+			if lost = append(lost, from.lost); from.offset >= 0 {
+				offsets[partition] = kgo.NewOffset().At(from.offset)
 			}
 		}
 	}
 	r.client.AddConsumePartitions(unread)
-	return nil
+	return lost, nil
 }
 
 // unread returns the partitions that are not read yet, with their start offsets.
@@ -353,7 +390,7 @@ func (r *Receiver) unread(meta kadm.Metadata, topics []string) map[string]map[in
 			continue
 		}
 		for partition := range meta.Topics[topic].Partitions {
-			if r.reads(topic, partition) {
+			if r.partition(topic, partition) != nil {
 				continue
 			}
 			if unread[topic] == nil {
@@ -365,13 +402,13 @@ func (r *Receiver) unread(meta kadm.Metadata, topics []string) map[string]map[in
 	return unread
 }
 
-func (r *Receiver) reads(topic string, partition int32) bool {
+// partition returns a partition that is being read, or nil.
+func (r *Receiver) partition(topic string, partition int32) *receivedPartition {
 	known := r.topics[topic]
 	if known == nil {
-		return false
+		return nil
 	}
-	_, reads := known.lags[partition]
-	return reads
+	return known.partitions[partition]
 }
 
 // stop forgets all reading state. The next Fetch begins again.
@@ -417,8 +454,8 @@ func (r *Receiver) commitOffsets(ctx context.Context) {
 func (r *Receiver) Lags() map[string]int64 {
 	out := map[string]int64{}
 	for name, topic := range r.topics {
-		for partition, lag := range topic.lags {
-			out[cloudevents.PartitionName(name, partition)] = lag
+		for n, partition := range topic.partitions {
+			out[cloudevents.PartitionName(name, n)] = partition.lag
 		}
 	}
 	return out

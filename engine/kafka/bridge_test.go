@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -331,5 +332,107 @@ func TestPublisherUnavailableTopic(t *testing.T) {
 	errs := p.Publish(t.Context(), []cloudevents.Message{{Topic: "bad"}, {Topic: "good"}})
 	if took := time.Since(began); !errors.Is(errs[0], kerr.NotEnoughReplicas) || errs[1] != nil || took > o.Timeout/3 {
 		t.Errorf("%v after %s", errs, took)
+	}
+}
+
+// What a broker has lost or removed is reported, and no record that follows is taken for one that was
+// read before. A Kafka before 2.8 does not say whether a topic was created again.
+func TestReceiverLoss(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, want, says string
+		restarts         bool // the bridge, meanwhile
+		lose             func(*kfake.Cluster) error
+	}{
+		{"removed", "4", "removed the offsets 2 to 2 before", true, func(c *kfake.Cluster) error { return c.DeleteRecords(inTopic, 0, 3) }},
+		{"created again", "34", "lost records", false, nil},
+		{"created again meanwhile", "34", "the last records are lost", true, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, kfake.SeedTopics(1, inTopic), kfake.MaxVersions(kversion.V2_3_0()))
+			o := kafka.BridgeOptions{Options: f.options(), Group: "flunq"}
+			o.Wait = 100 * time.Millisecond
+			positions := map[string]cloudevents.Position{}
+			var r *kafka.Receiver
+			start := func() {
+				var err error
+				if r, err = kafka.NewReceiver(o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start()
+			defer func() { r.Close(context.WithoutCancel(t.Context())) }()
+			got := ""
+			var errs []error
+			fetch := func() {
+				messages, err := r.Fetch(t.Context(), []string{inTopic}, func(p string) (cloudevents.Position, bool) {
+					at, known := positions[p]
+					return at, known
+				})
+				errs = append(errs, err)
+				for i := range messages {
+					m := &messages[i]
+					at, known := positions[m.PartitionName()]
+					if !known || at.Log != m.Log || m.Offset > at.Offset { // as receive.lua
+						got += string(m.Value)
+						positions[m.PartitionName()] = cloudevents.Position{Log: m.Log, Offset: m.Offset}
+					}
+				}
+			}
+			put := func(value string) {
+				t.Helper()
+				cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cl.Close()
+				if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: inTopic, Value: []byte(value)}).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until := func(want string, says string) {
+				t.Helper()
+				for end := time.Now().Add(time.Minute); got != want || !strings.Contains(fmt.Sprint(errors.Join(errs...)), says); fetch() {
+					if time.Now().After(end) {
+						t.Fatalf("got %s, want %s: %v, want %q", got, want, errors.Join(errs...), says)
+					}
+				}
+			}
+			put("0")
+			put("1")
+			until("01", "")
+			if test.restarts {
+				r.Close(context.WithoutCancel(t.Context()))
+			}
+			if test.lose == nil {
+				if err := f.cluster.DeleteTopic(inTopic); err != nil {
+					t.Fatal(err)
+				}
+				if err := f.cluster.CreateTopic(inTopic, 1, nil); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				put("2")
+				if err := test.lose(f.cluster); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.restarts {
+				start()
+			}
+			if test.lose == nil {
+				put("3")
+				until("013", test.says)
+			}
+			put("4")
+			until("01"+test.want, test.says)
+			for range 5 {
+				fetch()
+			}
+			if got != "01"+test.want {
+				t.Errorf("got %s", got)
+			}
+		})
 	}
 }
