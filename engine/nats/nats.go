@@ -162,6 +162,7 @@ type Client struct {
 	readers map[string]*reader // by topic
 	arrived chan arrival
 	log     string          // identifies the stream
+	last    uint64          // the last sequence number of the stream when it was identified
 	idle    int             // consecutive Fetches that found nothing
 	failed  map[string]bool // topics that could not be read at the last attempt
 	tried   time.Time       // when that was
@@ -173,6 +174,8 @@ type reader struct {
 	reading  jetstream.ConsumeContext
 	ended    chan struct{}
 	consumer string // that sent the last message; the client library replaces those that are gone
+	log      string // of its messages
+	last     uint64 // sequence number of the last message that was read; at first, of the one before
 	pending  uint64 // messages after the last one
 }
 
@@ -456,7 +459,8 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 	return errors.Join(errs...)
 }
 
-// identify ends all readers if the stream was created again: it has other messages with the same numbers.
+// identify ends readers if the stream was created again, or has lost its last messages, as in a power
+// cut: it has other messages with the same numbers.
 func (c *Client) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -464,12 +468,14 @@ func (c *Client) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if log := logOf(s); log != c.log {
-		c.log = log
-		for _, r := range c.readers {
+	log := logOf(s)
+	last := s.CachedInfo().State.LastSeq
+	for _, r := range c.readers {
+		if log != c.log || r.last > last {
 			c.end(r)
 		}
 	}
+	c.log, c.last = log, last
 	return nil
 }
 
@@ -478,17 +484,24 @@ func logOf(s jetstream.Stream) string {
 	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36)
 }
 
-// start returns where to begin reading a topic in the stream identified by log.
-func start(topic, log string, after func(string) (cloudevents.Position, bool)) (jetstream.DeliverPolicy, uint64) {
-	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Log == log {
-		return jetstream.DeliverByStartSequencePolicy, uint64(p.Offset) + 1
+// start returns where to begin reading a topic in the stream that log identifies and whose last message
+// has the number last, and the log of the topic's messages.
+func start(topic, log string, last uint64, after func(string) (cloudevents.Position, bool)) (jetstream.DeliverPolicy, uint64, string) {
+	p, known := after(cloudevents.PartitionName(topic, 0))
+	switch {
+	case !known || !p.Of(log):
+		return jetstream.DeliverAllPolicy, 0, log
+	case uint64(p.Offset) > last:
+		return jetstream.DeliverByStartSequencePolicy, last + 1, cloudevents.AfterLoss(log, time.Now())
 	}
-	return jetstream.DeliverAllPolicy, 0
+	return jetstream.DeliverByStartSequencePolicy, uint64(p.Offset) + 1, p.Log
 }
 
 func (c *Client) begin(ctx context.Context, topic string, after func(string) (cloudevents.Position, bool)) error {
 	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}}
-	config.DeliverPolicy, config.OptStartSeq = start(topic, c.log, after)
+	r := &reader{topic: topic, ended: make(chan struct{})}
+	config.DeliverPolicy, config.OptStartSeq, r.log = start(topic, c.log, c.last, after)
+	r.last = max(config.OptStartSeq, 1) - 1
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	var consumer jetstream.Consumer
@@ -499,7 +512,6 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
-	r := &reader{topic: topic, ended: make(chan struct{})}
 	r.reading, err = consumer.Consume(func(msg jetstream.Msg) {
 		select {
 		case c.arrived <- arrival{r, msg}:
@@ -510,6 +522,9 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
 	c.readers[topic] = r
+	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Of(c.log) && p.Log != r.log {
+		return fmt.Errorf("stream %s ends at message %d, but %d was read before: the last messages are lost", c.opts.Stream, c.last, p.Offset)
+	}
 	return nil
 }
 
@@ -536,9 +551,9 @@ func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arriva
 		}
 		a.reader.consumer = meta.Consumer
 	}
-	a.reader.pending = meta.NumPending
+	a.reader.pending, a.reader.last = meta.NumPending, meta.Sequence.Stream
 	m := cloudevents.Message{
-		Topic: a.reader.topic, Offset: int64(meta.Sequence.Stream), Log: c.log, Value: a.msg.Data(),
+		Topic: a.reader.topic, Offset: int64(meta.Sequence.Stream), Log: a.reader.log, Value: a.msg.Data(),
 	}
 	for name, values := range a.msg.Headers() {
 		for _, value := range values {
@@ -616,7 +631,7 @@ func Inspect(ctx context.Context, o Options, publish, listen []string, after fun
 	for _, topic := range listen {
 		const soon = 5 * time.Second
 		config := jetstream.ConsumerConfig{FilterSubject: topic, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: soon, MemoryStorage: true}
-		config.DeliverPolicy, config.OptStartSeq = start(topic, logOf(s), after)
+		config.DeliverPolicy, config.OptStartSeq, _ = start(topic, logOf(s), info.State.LastSeq, after)
 		var consumer jetstream.Consumer
 		err := c.request(ctx, func(ctx context.Context) (err error) {
 			consumer, err = s.CreateConsumer(ctx, config)

@@ -320,6 +320,68 @@ func TestStreamIsCreatedAgainInTraffic(t *testing.T) {
 	}
 }
 
+// A stream that has lost its last messages, as in a power cut, has others with the same numbers
+// afterwards, which are read.
+func TestLoss(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	js, o := s.jetStream(), s.options()
+	positions := map[string]cloudevents.Position{}
+	fetch := func(c *nats.Client) (got string, errs error) {
+		for range 10 {
+			messages, err := c.Fetch(t.Context(), []string{"flunq.a.>"}, func(p string) (cloudevents.Position, bool) {
+				at, known := positions[p]
+				return at, known
+			})
+			errs = errors.Join(errs, err)
+			for i := range messages {
+				m := &messages[i]
+				at, known := positions[m.PartitionName()]
+				if !known || at.Log != m.Log || m.Offset > at.Offset { // as receive.lua
+					got += string(m.Value)
+					positions[m.PartitionName()] = cloudevents.Position{Log: m.Log, Offset: m.Offset}
+				}
+			}
+		}
+		return got, errs
+	}
+	c := connect(t, o)
+	if _, err := fetch(c); err != nil { // creates the stream
+		t.Fatal(err)
+	}
+	put := func(value string) {
+		t.Helper()
+		if _, err := js.Publish(t.Context(), "flunq.a.x", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1")
+	if got, err := fetch(c); got != "1" || err != nil {
+		t.Fatal(got, err)
+	}
+	c.Close()
+	for partition, p := range positions {
+		p.Offset = 4 // of a message that is lost
+		positions[partition] = p
+	}
+	got, err := fetch(connect(t, o))
+	if got != "" || err == nil || !strings.Contains(err.Error(), "ends at message 1, but 4 was read before") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	c = connect(t, o)
+	_, _ = fetch(c)
+	put("2")
+	put("3")
+	if got, err := fetch(c); got != "23" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	c.Close()
+	put("4")
+	if got, err := fetch(connect(t, o)); got != "4" || err != nil {
+		t.Errorf("after a restart: got %q, %v", got, err)
+	}
+}
+
 // What the server forbids is reported as such, soon, and only for the subjects that are forbidden.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
