@@ -105,6 +105,8 @@ func explained(err error, rights string) error {
 	switch {
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
 		rights = "IdempotentWrite on the cluster"
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		rights = "Read on the group"
 	case !errors.Is(err, kerr.TopicAuthorizationFailed):
 		return err
 	}

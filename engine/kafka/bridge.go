@@ -359,7 +359,7 @@ func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string,
 	admin := kadm.NewClient(r.client)
 	committed, err := admin.FetchOffsets(ctx, r.opts.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("read the offsets of group %s: %w", r.opts.Group, err)
+		return nil, fmt.Errorf("read the offsets of group %s: %w", r.opts.Group, explained(err, "Describe on it"))
 	}
 	ends, _ := admin.ListEndOffsets(ctx, slices.Collect(maps.Keys(unread))...)
 	for topic, offsets := range unread {

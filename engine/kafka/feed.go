@@ -94,7 +94,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 	var errs []error
 	for _, e := range fetches.Errors() {
 		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-			errs = append(errs, fmt.Errorf("read %s/%d: %w", e.Topic, e.Partition, e.Err))
+			errs = append(errs, fmt.Errorf("read topic %s as group %s: %w", f.opts.ScheduleTopic, f.opts.Group, explained(e.Err, "Read and Describe on the topic")))
 		}
 	}
 	return nil, errors.Join(errs...)
