@@ -391,7 +391,7 @@ func TestReceiverLoss(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			until := func(want string, says string) {
+			until := func(want, says string) {
 				t.Helper()
 				for end := time.Now().Add(time.Minute); got != want || !strings.Contains(fmt.Sprint(errors.Join(errs...)), says); fetch() {
 					if time.Now().After(end) {
