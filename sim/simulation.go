@@ -221,6 +221,9 @@ func (sim *simulation) move(ctx context.Context) (bool, error) {
 	return moved, err
 }
 
+// ErrClockEnds is wrapped by the error of a run that waits for a later time than the clock can show.
+var ErrClockEnds = errors.New("the virtual clock ends in the year")
+
 // advance moves the clock to the next moment at which something happens. It returns false
 // if there is none.
 func (sim *simulation) advance(ctx context.Context) (bool, error) {
@@ -246,7 +249,7 @@ func (sim *simulation) advance(ctx context.Context) (bool, error) {
 		next = later(end, sim.clock.now)
 	}
 	if lastMoment := time.Unix(0, math.MaxInt64); next.After(lastMoment) { // miniredis counts in nanoseconds
-		return false, fmt.Errorf("the virtual clock ends in the year %d, but the workflow waits until the year %d", lastMoment.Year(), next.Year())
+		return false, fmt.Errorf("%w %d, but the workflow waits until the year %d", ErrClockEnds, lastMoment.Year(), next.Year())
 	}
 	now := sim.clock.wait(ctx, next, sim.calls)
 	sim.timeUp = ends && !now.Before(next)
