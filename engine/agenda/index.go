@@ -28,8 +28,8 @@ type batch struct {
 	at    map[int]int // index of each partition's call
 }
 
-// of returns the call for a partition, with the partition's prefix as its first key, until of is called
-// again.
+// of returns the call for a partition, whose first key is the partition's prefix. The pointer is valid
+// until of is called again.
 func (b *batch) of(partition int) *wire.Call {
 	i, ok := b.at[partition]
 	if !ok {
