@@ -61,8 +61,12 @@ func eventKeys() members {
 // attributes checks the standard attributes of an event.
 func (p *events) attributes(n *yaml.Node, s scope) {
 	for _, name := range []string{"id", "type", "time", "subject", "datacontenttype"} {
-		if s, ok := p.text(n.Get(name), name); ok && s == "" && (name == "id" || name == "type") {
+		switch s, ok := p.text(n.Get(name), name); {
+		case ok && s == "" && (name == "id" || name == "type"):
 			p.Warn(ruleAttribute, n.Get(name).Pos, "", "no event has an empty %s", name)
+		case ok && name == "type" && strings.HasPrefix(s, event.Prefix):
+			p.Warn(ruleAttribute, n.Get(name).Pos, "use a name of your own, such as com.example.order.paid",
+				"types that begin with %s are the engine's own: no workflow emits or receives such events", event.Prefix)
 		}
 	}
 	for _, name := range []string{"source", "dataschema"} {
