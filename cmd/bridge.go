@@ -28,8 +28,8 @@ Out
   duplicates itself within the stream's duplicate window, two minutes. A stream
   that NATS_CREATE_STREAM makes keeps messages for NATS_MAX_AGE, 7 days.
   While the broker is unreachable or accepts nothing, as without the right to
-  write or when a stream is full, events wait in Redis. An event that it rejects
-  for good, such as one that is too large, becomes a dead letter.
+  write or when a stream is full, events wait in Redis. An event that it will
+  never accept, such as one that is too large, becomes a dead letter.
   Secrets are published as tokens, never in plain text.
 
 In

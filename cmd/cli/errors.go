@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/yaml"
+	"flunq.io/flunq/sim"
 )
 
 // errReported represents an error that the user has already seen.
@@ -209,7 +210,7 @@ func ExitCode(err error) int {
 		return ExitInvalid
 	case errors.Is(err, store.ErrUnreachable):
 		return ExitUnreachable
-	case store.Full(err):
+	case store.Full(err), errors.Is(err, sim.ErrClockEnds):
 		return ExitLimit
 	default:
 		return ExitFailed

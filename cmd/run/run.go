@@ -192,9 +192,6 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 	defer end()
 	began := time.Now()
 	result, err := r.simulateOrRun(debugged, cfg)
-	if errors.Is(err, sim.ErrClockEnds) {
-		err = cli.Fail(cli.ExitLimit, err)
-	}
 	if err := errors.Join(err, r.writeReport(page, cfg)); err != nil {
 		return err
 	}

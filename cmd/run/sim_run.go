@@ -13,7 +13,6 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/explore"
 	"flunq.io/flunq/sim/search"
 )
@@ -95,7 +94,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	switch {
 	case errors.Is(err, search.ErrUnmocked):
 		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("%w\na search makes no real calls: add a response for each to http in --mocks, such as {match: {method: POST, url: \"https://…\"}, respond: {status: 200}}", err))
-	case errors.Is(err, search.ErrUnending), errors.Is(err, sim.ErrClockEnds):
+	case errors.Is(err, search.ErrUnending):
 		return nil, cli.Fail(cli.ExitLimit, err)
 	case err != nil:
 		return nil, err

@@ -66,12 +66,12 @@ type Position struct {
 	Offset int64
 }
 
-// Of reports whether a position is one in a topic that is identified by log.
+// Of reports whether the position is in the topic that log identifies, before or after a loss.
 func (p Position) Of(log string) bool { return p.Log == log || strings.HasPrefix(p.Log, log+"#") }
 
-// AfterLoss returns the Log of the messages that follow after a topic, identified by log, has lost its
-// last messages, such as in a crash or an unclean election: they have offsets of messages that were
-// taken before.
+// AfterLoss returns a new Log for a topic, so far identified by log, that has lost its last messages, as
+// in a crash or an unclean election. The messages that follow reuse offsets of messages that were taken
+// before.
 func AfterLoss(log string, now time.Time) string {
 	return log + "#" + strconv.FormatInt(now.UnixNano(), 36)
 }

@@ -199,7 +199,7 @@ func lineByLine(history []event.Event) []byte {
 func TestWrongData(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
-		`{"error": "no"}`: "error is string, want object", `[]`: "it is array, want object", `{"success": 1}`: "success is number, want bool",
+		`{"error": "no"}`: "error is string, want object", `[]`: "it is array, want object", `{"success": 1}`: "success is number, want boolean",
 		`{"error": {"status": "500"}}`: "error.status is string, want integer",
 	} {
 		err := decide.DecodeData(event.Event{ID: "7", Type: event.TaskCompleted, Data: []byte(data)}, &event.Completed{})

@@ -30,7 +30,7 @@ func DecodeStrictly(text []byte, into any) error {
 // errors are returned unchanged.
 func Readable(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s is %s, want %s", cmp.Or(wrong.Field, "it"), wrong.Value, kindName(wrong.Type.Kind()))
+		return fmt.Errorf("%s is %s, want %s", cmp.Or(wrong.Field, "it"), wrong.Value, typeName(wrong.Type))
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("not JSON: %w", err)
@@ -38,21 +38,31 @@ func Readable(err error) error {
 	if wrong, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("%q is not a time, want one such as 2026-02-01T09:00:00Z", wrong.Value)
 	}
-	if err != nil && strings.HasPrefix(err.Error(), "json: unknown field ") {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("not JSON: it ends too early")
+	case err != nil && strings.HasPrefix(err.Error(), "Time.UnmarshalJSON: "):
+		return errors.New("want a time such as 2026-02-01T09:00:00Z")
+	case err != nil && strings.HasPrefix(err.Error(), "json: unknown field "):
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return err
 }
 
-// kindName returns the word of JSON for values of a kind.
-func kindName(kind reflect.Kind) string {
-	switch kind {
+// typeName returns JSON's word for the values of a type.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
 		return "object"
 	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 { // in base64
+			return "string"
+		}
 		return "array"
-	case reflect.String, reflect.Bool:
-		return kind.String()
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
 	case reflect.Float32, reflect.Float64:
 		return "number"
 	default:

@@ -23,12 +23,18 @@ func TestDecodeStrictly(t *testing.T) {
 		`{"list": {}}`:                  "list is object, want array",
 		`{"list": [{"n": 1.5}]}`:        "list.n is number 1.5, want integer",
 		`kind`:                          "not JSON: invalid character 'k' looking for beginning of value",
-		`{"kind": "dup", "headers": {}`: "unexpected EOF",
+		`{"kind": "dup", "headers": {}`: "not JSON: it ends too early",
+		"":                              "not JSON: it ends too early",
+		`{"at": 7}`:                     "want a time such as 2026-02-01T09:00:00Z",
+		`{"bytes": 7}`:                  "bytes is number, want string",
+		`{"good": "yes"}`:               "good is string, want boolean",
 	} {
 		var into struct {
 			Kind    string            `json:"kind"`
 			Headers map[string]string `json:"headers"`
 			At      *time.Time        `json:"at"`
+			Bytes   []byte            `json:"bytes"`
+			Good    bool              `json:"good"`
 			List    []struct {
 				N int `json:"n"`
 			} `json:"list"`

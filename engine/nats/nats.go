@@ -173,7 +173,7 @@ type reader struct {
 	topic    string
 	reading  jetstream.ConsumeContext
 	ended    chan struct{}
-	consumer string // that sent the last message; the client library replaces those that are gone
+	consumer string // that sent the last message; the client library replaces those that no longer exist
 	log      string // of its messages
 	last     uint64 // sequence number of the last message that was read; at first, of the one before
 	pending  uint64 // messages after the last one
@@ -535,7 +535,7 @@ func (c *Client) end(r *reader) {
 }
 
 // append adds a message that has arrived, unless its reader has ended: another reader then begins at
-// that message. The client library replaces a consumer that is gone, also by one on a stream that was
+// that message. The client library replaces a consumer that no longer exists, even by one on a stream that was
 // created again.
 func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arrival) []cloudevents.Message {
 	meta, err := a.msg.Metadata()

@@ -33,7 +33,7 @@ type APIOptions struct {
 	// ReadTime, if set, makes Now exact. It is called for requests with a delay: without it, an event
 	// would be stored for the wrong time for some seconds after a jump of Redis' clock.
 	ReadTime func(context.Context) error
-	// Notify, if set, receives the id and the time of each event that is to be claimed at another time.
+	// Notify, if set, receives the id and the due time of each event that became SCHEDULED or was moved.
 	Notify func(id string, due time.Time)
 	// Answered, if set, receives the outcome of each request to schedule or cancel an event.
 	Answered func(cancel bool, code schedule.Code)
@@ -56,8 +56,8 @@ type Request struct {
 // relative reports whether a request says how long to wait, instead of until when.
 func (r Request) relative() bool { return r.Due.IsZero() && r.After != 0 }
 
-// now returns the time of Redis to the millisecond, as exactly as the process knows it or, if possible,
-// exactly.
+// now returns the time of Redis, truncated to milliseconds: the estimate of the process or, with exactly,
+// what Redis replies if it is available.
 func (a *API) now(ctx context.Context, exactly bool) time.Time {
 	if exactly && a.opts.ReadTime != nil {
 		_ = a.opts.ReadTime(ctx) // a table and a feed also take events while Redis is unavailable
