@@ -102,7 +102,7 @@ func (d *doctor) checkNATS(ctx context.Context, x *exchange) {
 	const nearlyFull = 95 // percent
 	switch {
 	case state.Full >= nearlyFull:
-		d.report(check, isBad, fmt.Sprintf("%s; it is %d %% full, and rejects messages above its limits (discard new), so that events then wait in Redis", text, state.Full),
+		d.report(check, isBad, fmt.Sprintf("%s; it is %d %% full, and rejects messages above its limits (discard new); events then wait in Redis", text, state.Full),
 			"nats stream edit "+server.Stream+" --discard old removes the oldest instead; or raise --max-msgs or --max-bytes")
 	case state.Unlimited:
 		d.report(check, isDoubtful, text+"; it grows without a limit", "nats stream edit "+server.Stream+" --max-age 7d")
