@@ -242,13 +242,16 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 	fetches := r.client.PollRecords(ctx, maxFetched)
 	var out []cloudevents.Message
 	var errs []error
+	fetches.EachError(func(topic string, n int32, err error) { // first: the client lists errors after the records
+		loss, lost := errors.AsType[*kgo.ErrDataLoss](err)
+		if partition := r.partition(topic, n); lost && partition != nil {
+			partition.log, partition.next = cloudevents.AfterLoss(r.topics[topic].log, time.Now()), loss.ResetTo
+		}
+	})
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		partition := r.partition(p.Topic, p.Partition)
 		if partition == nil {
 			return
-		}
-		if loss, lost := errors.AsType[*kgo.ErrDataLoss](p.Err); lost {
-			partition.log, partition.next = cloudevents.AfterLoss(r.topics[p.Topic].log, time.Now()), loss.ResetTo
 		}
 		if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
 			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, explained(p.Err, "Read and Describe on it")))
