@@ -36,7 +36,7 @@ func (r *suiteReader) file(root *yaml3.Node) {
 	fields := r.settings(&shared)
 	fields["workflow"] = func(n *yaml3.Node) { workflow = n }
 	fields["with"] = r.Each("with", func(n *yaml3.Node) {
-		if d := r.document(n, r.Text(n, "with")); d != nil {
+		if d := r.document(n, "with"); d != nil {
 			r.suite.With = append(r.suite.With, d)
 		}
 	})
@@ -62,13 +62,11 @@ func (r *suiteReader) file(root *yaml3.Node) {
 
 // workflow reads the document: the named one, or else the one next to the test file.
 func (r *suiteReader) workflow(root, n *yaml3.Node) {
-	name, at := documentName(filepath.Base(r.suite.File)), root
 	if n != nil {
-		name, at = r.Text(n, "workflow"), n
+		r.suite.Workflow = r.document(n, "workflow")
+		return
 	}
-	if name != "" {
-		r.suite.Workflow = r.document(at, name)
-	}
+	r.suite.Workflow = r.load(root, documentName(filepath.Base(r.suite.File)))
 }
 
 // documentName returns the name of the document next to a test file.
@@ -93,10 +91,19 @@ func (r *suiteReader) path(name string) string {
 	return name
 }
 
-func (r *suiteReader) document(n *yaml3.Node, name string) *Document {
-	if name == "" {
-		return nil
+// document reads the document whose name is the value of the key what.
+func (r *suiteReader) document(n *yaml3.Node, what string) *Document {
+	name := r.Text(n, what)
+	if name != "" {
+		return r.load(n, name)
 	}
+	if n.ShortTag() == "!!str" {
+		r.Errorf(n, "%s is empty, want the name of a document", what)
+	}
+	return nil
+}
+
+func (r *suiteReader) load(n *yaml3.Node, name string) *Document {
 	d, err := r.loader.document(r.path(name))
 	if err != nil {
 		r.named(n, err)

@@ -188,7 +188,7 @@ do: [{leak: {set: {token: "${ $secrets.token }"}}}]
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	w := files{"order.yaml": order, "x.json": "[1"}
-	w["order.test.yaml"] = `with: [none.yaml]
+	w["order.test.yaml"] = `with: [none.yaml, ""]
 input: "@x.json"
 tests:
   - name: a
@@ -216,6 +216,7 @@ tests:
 		t.Fatal("want an error")
 	}
 	want := `order.test.yaml:1:8: none.yaml: file does not exist
+order.test.yaml:1:19: with is empty, want the name of a document
 order.test.yaml:5:5: unknown key "inputs" in a test, did you mean "input"?
 order.test.yaml:6:12: seeds: want a list of 1 to 10000 numbers, or a range such as 1:20
 order.test.yaml:7:12: start is "today", want a time such as 2026-01-31T08:00:00Z
