@@ -16,7 +16,7 @@ import (
 
 // Difference is a value that differs from the expected one.
 type Difference struct {
-	Expect string // the member of expect, or "mocks"
+	Expect string // the member of expect, or what the case lacks: mocks, secrets or until
 	Path   string // path of the value in that member, such as .order.items[2]
 	At     Place  // in the test file
 	Source Place  // of the task that the value comes from
@@ -25,6 +25,11 @@ type Difference struct {
 	Lines  []Line
 
 	edits []edit
+}
+
+// Updatable reports whether the expectation can become the actual result.
+func (d Difference) Updatable() bool {
+	return d.Expect != "mocks" && d.Expect != "secrets" && d.Expect != "until"
 }
 
 // Want returns the expected lines, joined.

@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,6 +45,11 @@ func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*V
 	}
 	for _, seed := range c.Seeds {
 		o, err := c.once(ctx, base, seed)
+		if errors.Is(err, sim.ErrClockEnds) {
+			o.Result = &sim.Result{}
+			v.Outcome, v.Differences = o, []Difference{{Expect: "until", At: c.At, Why: err.Error() + ": end the run before that with until"}}
+			return v, nil
+		}
 		if err != nil {
 			return nil, err
 		}

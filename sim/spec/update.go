@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -205,6 +206,9 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 	}
 	for _, v := range verdicts {
 		i := slices.Index(s.Cases, v.Case)
+		if !bytes.Equal(v.Case.Input, after.Cases[i].Input) {
+			return fmt.Errorf("%s:%d: the result cannot be written: its file is also the input of the case", s.File, v.Case.At.Line)
+		}
 		for _, d := range after.Cases[i].Check(v.Outcome) {
 			if len(d.edits) > 0 {
 				return fmt.Errorf("%s:%d: the result cannot be written: %s%s would still differ", s.File, v.Case.At.Line, d.Expect, d.Path)

@@ -150,3 +150,17 @@ func TestUpdateRefuses(t *testing.T) {
 		t.Errorf("Update = %v, want the line with the anchor", err)
 	}
 }
+
+// A file that a case also reads as its input is left unchanged.
+func TestUpdateKeepsInput(t *testing.T) {
+	t.Parallel()
+	w := files{
+		"order.test.yaml": mocks + "input: '@in.json'\ntests: [{name: a, expect: {output: '@in.json'}}]\n",
+		"in.json":         "{\"amount\": 5, \"rest\": 1}\n",
+	}
+	s := suite(t, w)
+	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil)}, w.read)
+	if err == nil || !strings.HasSuffix(err.Error(), "its file is also the input of the case") {
+		t.Errorf("Update = %v, want an error", err)
+	}
+}
