@@ -176,8 +176,8 @@ func (s *diffSide) add(e history.Entry) {
 				run.problem = decoded(event.Encode(d.Error))
 			}
 		}
-	case strings.HasPrefix(e.Type, "workflow."):
-		s.whole.Status, s.whole.output = e.State, decoded(d.Output)
+	case e.Task == "" && e.State != "":
+		s.whole = diffTask{Status: e.State, output: decoded(d.Output)}
 		if d.Error != nil {
 			s.whole.problem = decoded(event.Encode(d.Error))
 		}
