@@ -121,6 +121,7 @@ type searcher struct {
 
 	seeds, faults, test, plan, save, record string
 	expect, once                            []string
+	made                                    []func() bool // for each of once: whether there was such a call
 	executions, processes                   int
 	singles, parallel                       int
 	rate                                    uint64

@@ -45,7 +45,8 @@ func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 		if pattern == "" || pattern[0] != '*' && !strings.Contains(pattern, "://") {
 			return nil, cli.Misusef("--once %q: want a method and a URL, such as 'POST https://pay.example/*'", call)
 		}
-		out = append(out, search.Once(strings.ToUpper(method), pattern))
+		check, made := search.Once(strings.ToUpper(method), pattern)
+		out, s.made = append(out, check), append(s.made, made)
 	}
 	return out, nil
 }

@@ -46,6 +46,11 @@ func (s *searcher) all(ctx context.Context, subjects []subject) error {
 	if ctx.Err() != nil {
 		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: results so far"))
 	}
+	for i, call := range s.once {
+		if !s.made[i]() {
+			s.sh.Hint("--once '%s': no run made such a call", cli.Printable(call))
+		}
+	}
 	if slices.ContainsFunc(found, func(got *searched) bool { return s.failures(got) > 0 }) {
 		return cli.Reported(cli.ExitUnexpected)
 	}

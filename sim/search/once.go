@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
@@ -17,8 +18,10 @@ import (
 )
 
 // Once expects each call with a method ("" or * for any) to a URL (with * for one or more
-// characters) to reach its service at most once per execution.
-func Once(method, pattern string) Check {
+// characters) to reach its service at most once per execution. made reports whether there was
+// such a call in any run so far.
+func Once(method, pattern string) (check Check, made func() bool) {
+	var called atomic.Bool
 	return func(t *sim.Trial) []sim.Violation {
 		counts := map[sim.CallID]int{}
 		tasks := map[sim.CallID]string{}
@@ -26,6 +29,7 @@ func Once(method, pattern string) Check {
 			if !matches(call, method, pattern) {
 				continue
 			}
+			called.Store(true)
 			task := call.Task
 			call.Task = "" // any task may make it
 			counts[call] += n
@@ -41,7 +45,7 @@ func Once(method, pattern string) Check {
 			}
 		}
 		return out
-	}
+	}, called.Load
 }
 
 func compareCalls(a, b sim.CallID) int {

@@ -110,7 +110,11 @@ func TestSearchOnce(t *testing.T) {
 	t.Parallel()
 	mocks := `http: [{match: {method: POST}, respond: {body: {ok: true}, latency: PT1S}}]`
 	kinds := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
-	r := look(t, charging, mocks, search.Search{Kinds: kinds, Checks: []search.Check{search.Once("POST", "https://pay.example/*")}})
+	check, made := search.Once("POST", "https://pay.example/*")
+	r := look(t, charging, mocks, search.Search{Kinds: kinds, Checks: []search.Check{check}})
+	if !made() {
+		t.Error("made = false, want true")
+	}
 	if len(r.Findings) != 1 || r.Findings[0].Class != search.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Confirmed {
 		t.Fatalf("findings %+v", r.Findings)
 	}
