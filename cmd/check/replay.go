@@ -97,7 +97,7 @@ moment of --at. If the replay diverges, playback ends there.`,
 	f.BoolVar(&r.strict, "strict-order", false, "also report a different order of independent events")
 	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&r.tui, "tui", false, "play the recording in the terminal UI, back and forth")
-	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data, the difference")
+	f.Var(cli.WrittenFile{Name: &r.report}, "report", "write an HTML report to `FILE`: timeline, graph, data, the difference")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.LimitMemory(c.Context())
 		r.commandLine = run.CommandOf(c, args)

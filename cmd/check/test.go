@@ -61,13 +61,13 @@ document is invalid, 2 if there are no tests.`,
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show every case with its timeline")
 	f.BoolVar(&t.update, "update", false, "write the actual results into the expectations")
 	f.BoolVar(&t.watch, "watch", false, "rerun the affected cases when a file changes, until interrupted")
-	f.StringVar(&t.junit, "junit", "", "write a JUnit report to `FILE`")
+	f.Var(cli.WrittenFile{Name: &t.junit}, "junit", "write a JUnit report to `FILE`")
 	f.Var(t.annotations, "annotations", "annotate failures for CI: auto (where GITHUB_ACTIONS is true), github or none")
 	cli.Offer(c, "annotations", t.annotations)
 	f.Var(t.coverage, "coverage", "report what no case covers: text or html")
 	f.Lookup("coverage").NoOptDefVal = "text"
 	cli.Offer(c, "coverage", t.coverage)
-	f.StringVar(&t.coverageFile, "coverage-file", "", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
+	f.Var(cli.WrittenFile{Name: &t.coverageFile}, "coverage-file", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.LimitMemory(c.Context())
 		return t.command(c.Context(), args)

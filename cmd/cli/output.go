@@ -43,6 +43,23 @@ func (c *Choice) Set(word string) error {
 	return nil
 }
 
+// WrittenFile is a flag with the name of a file that the command writes.
+type WrittenFile struct{ Name *string }
+
+func (f WrittenFile) String() string { return *f.Name }
+
+// Type returns the name of the value in the help.
+func (f WrittenFile) Type() string { return "FILE" }
+
+// Set refuses "-", since stdout has the result of the command.
+func (f WrittenFile) Set(name string) error {
+	if name == "-" {
+		return errors.New("want a file, because the output goes to stdout")
+	}
+	*f.Name = name
+	return nil
+}
+
 // OutputFlag adds -o to a command; the first format is the default.
 func OutputFlag(c *cobra.Command, formats ...string) *Choice {
 	format := NewChoice(formats...)

@@ -70,7 +70,7 @@ as a bridge publishes them (flunq help bridge).`,
 	h.command = newCommand(c, sh, "table", "json", "jsonl", "cloudevents", "yaml")
 	c.Flags().Int64Var(&h.after, "after", 0, "only events after `VERSION`")
 	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
-	c.Flags().StringVar(&h.report, "report", "", "also write an HTML report to `FILE`: timeline, graph, data")
+	c.Flags().Var(cli.WrittenFile{Name: &h.report}, "report", "also write an HTML report to `FILE`: timeline, graph, data")
 	c.ValidArgsFunction = cli.CompleteExecutions(h.target)
 	c.PreRunE = func(*cobra.Command, []string) error { return h.check() }
 	c.RunE = h.target.Run(h.run)

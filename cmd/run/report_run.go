@@ -101,11 +101,8 @@ type ReportFile struct {
 // user knows before the work begins.
 func OpenReport(sh *cli.Shell, name string) (ReportFile, error) {
 	file := ReportFile{sh, name}
-	switch name {
-	case "":
+	if name == "" {
 		return file, nil
-	case "-":
-		return file, cli.Misusef("--report -: want a file, because the output goes to stdout")
 	}
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {

@@ -79,7 +79,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	f.StringVar(&d.tenant, "tenant", cli.DefaultTenant, "register the documents for the tenant `NAME`")
 	f.Var(d.clock, "clock", "real, or virtual (can be advanced)")
 	f.StringVar(&d.start, "start", "", "start a virtual clock at `TIME` (RFC 3339; default: now)")
-	f.StringVar(&d.data, "data", "", "keep all data in `FILE` across restarts")
+	f.Var(cli.WrittenFile{Name: &d.data}, "data", "keep all data in `FILE` across restarts")
 	f.StringVar(&d.http, "http", "", "serve health checks and metrics on `ADDRESS` (default: none)")
 	f.StringVar(&d.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
 	f.StringVar(&d.log, "log-level", "", "log the services at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
