@@ -37,14 +37,8 @@ func programs(t *dsl.Task) []*expr.Program {
 	if e := t.Raise; e != nil {
 		values = append(values, e.Type, e.Status, e.Title, e.Detail, e.Instance)
 	}
-	if c := t.Call; c != nil && c.HTTP != nil {
-		values = append(values, c.HTTP.Method, c.HTTP.Endpoint.URI, c.HTTP.Headers, c.HTTP.Body, c.HTTP.Query)
-		values = append(values, authenticationValues(c.HTTP.Endpoint.Authentication)...)
-	}
-	if c := t.Call; c != nil && c.OpenAPI != nil {
-		values = append(values, c.OpenAPI.Document.URI, c.OpenAPI.OperationID, c.OpenAPI.Parameters)
-		values = append(values, authenticationValues(c.OpenAPI.Document.Authentication)...)
-		values = append(values, authenticationValues(c.OpenAPI.Authentication)...)
+	if t.Call != nil {
+		values = append(values, t.Call.Values()...)
 	}
 	for _, v := range values {
 		if v != nil {
@@ -52,13 +46,6 @@ func programs(t *dsl.Task) []*expr.Program {
 		}
 	}
 	return out
-}
-
-func authenticationValues(a *dsl.Authentication) []*expr.Value {
-	if a == nil {
-		return nil
-	}
-	return []*expr.Value{a.Username, a.Password, a.Token}
 }
 
 // request publishes the request for a task to the executors.

@@ -137,18 +137,10 @@ func (ev *evaluator) workflow() map[string]any {
 // authorization returns the value of $authorization: the result of the task's own
 // authentication policy.
 func authorization(t *dsl.Task, s *expr.Scope) (any, error) {
-	var auth *dsl.Authentication
-	switch {
-	case t.Call == nil:
-	case t.Call.HTTP != nil:
-		auth = t.Call.HTTP.Endpoint.Authentication
-	case t.Call.OpenAPI != nil:
-		auth = t.Call.OpenAPI.Authentication
-	}
-	if auth == nil {
+	if t.Call == nil || t.Call.Authentication() == nil {
 		return nil, nil
 	}
-	scheme, parameter, err := Authorize(auth, s)
+	scheme, parameter, err := Authorize(t.Call.Authentication(), s)
 	if err != nil {
 		return nil, err
 	}

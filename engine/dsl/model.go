@@ -220,6 +220,33 @@ type CallTask struct {
 	OpenAPI  *OpenAPICall
 }
 
+// Values returns the data that an executor evaluates to perform the call. It is sent the variables
+// that these expressions use. Absent members are nil.
+func (c *CallTask) Values() []*expr.Value {
+	switch {
+	case c.HTTP != nil:
+		h := c.HTTP
+		return append(h.Endpoint.values(), h.Method, h.Headers, h.Body, h.Query)
+	case c.OpenAPI != nil:
+		o := c.OpenAPI
+		return append(append(o.Document.values(), o.Authentication.values()...), o.OperationID, o.Parameters)
+	default:
+		return nil
+	}
+}
+
+// Authentication returns the policy of the call, which $authorization shows, or nil.
+func (c *CallTask) Authentication() *Authentication {
+	switch {
+	case c.HTTP != nil:
+		return c.HTTP.Endpoint.Authentication
+	case c.OpenAPI != nil:
+		return c.OpenAPI.Authentication
+	default:
+		return nil
+	}
+}
+
 // HTTPCall is the "with" of call: http.
 type HTTPCall struct {
 	Method   *expr.Value // a string
@@ -247,6 +274,8 @@ type Endpoint struct {
 	Authentication *Authentication
 }
 
+func (e Endpoint) values() []*expr.Value { return append(e.Authentication.values(), e.URI) }
+
 // Authentication is a resolved policy. For basic and bearer, either the values or Secret is set.
 // Calls with any other scheme cannot be run yet.
 type Authentication struct {
@@ -254,6 +283,13 @@ type Authentication struct {
 	Secret             string // name of the secret that holds the scheme's properties
 	Username, Password *expr.Value
 	Token              *expr.Value
+}
+
+func (a *Authentication) values() []*expr.Value {
+	if a == nil {
+		return nil
+	}
+	return []*expr.Value{a.Username, a.Password, a.Token}
 }
 
 // ForTask is the loop of a for task; the body is Task.Do.

@@ -218,8 +218,10 @@ func (p *tasks) call(t *Task, n *yaml.Node, s scope) {
 		})
 	case "a2a":
 		p.calls.a2a(with, s)
-	default:
+	case "mcp":
 		p.calls.mcp(with, s)
+	default:
+		panic("dsl: no parser for call: " + callee)
 	}
 	t.Unsupported = "call: " + callee
 	p.cannotRun(n.Get("call").Pos, t.Unsupported, instead(callee))

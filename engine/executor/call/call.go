@@ -1,5 +1,8 @@
 // Package call holds what the kinds of calls, each of which has its own package, have in common: what a
 // call may use while it runs, and its errors.
+//
+// A new kind has a parser and a struct in package dsl (calls, CallTask), a Kind in a package beside this
+// one, and a case in executor.Caller. Its keys are in cmd/editor/schema.yaml, graph.Detail describes it.
 package call
 
 import (
@@ -16,6 +19,10 @@ import (
 
 // Kind performs one kind of call, such as HTTP. Each kind has its own package, which does not know
 // the service that calls it.
+//
+// A Kind sends its requests through the HTTP client of the engine (Client of package http): that has
+// the breakers, the limits and the guard of private networks, and mocks, recordings and the simulator
+// replace its transport. A call over a connection of its own would really go out in 'flunq sim'.
 type Kind interface {
 	// Call performs a call task. It returns its raw output and the last request that was sent, nil
 	// if none was. A failure of the call is an *event.Problem (errors.As); any other error
