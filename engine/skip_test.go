@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,13 +24,8 @@ func TestGroupsSkipWhatTheirServicesIgnore(t *testing.T) {
 	}
 	st := store.New(redistest.Connect(t, redistest.Serve(t).Addr()), store.Options{})
 	skipped := 0
-	for _, typ := range []event.Type{
-		event.WorkflowCreated, event.ExecutionStarted, event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed,
-		event.ExecutionRetried, event.ExecutionMigrated, event.ExecutionRestored, event.TaskRequested, event.TaskCompleted,
-		event.TimerScheduled, event.TimerCancelled, event.TimerFired, event.TimerSet, event.EventReceived, event.WorkflowCompleted,
-		event.WorkflowFailed, event.WorkflowCancelled, event.EventDead, event.TaskDead, event.TimerDead,
-		event.LifecyclePrefix + "task.started", "com.example.paid",
-	} {
+	types := append(slices.Collect(maps.Keys(eventTypes(t))), event.LifecyclePrefix+"task.started", "com.example.paid")
+	for _, typ := range types {
 		tenant := "t" + string(typ)
 		if err := stream.New(st).Groups(t.Context(), tenant); err != nil {
 			t.Fatal(err)

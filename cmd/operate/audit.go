@@ -236,6 +236,9 @@ func (h *auditedHistory) row(e event.Event) (row auditRow, ok bool) {
 		return row, true
 	}
 	row.Action = operatorActions()[e.Type]
+	if what, of := strings.CutPrefix(entry.Type, "execution."); of && row.Action == "" {
+		row.Action = what
+	}
 	timer := history.TimerName(d.Kind, d.Key)
 	switch e.Type {
 	case event.ExecutionMigrated:

@@ -24,10 +24,10 @@ const (
 	SpecificationPrefix = "io.serverlessworkflow."
 )
 
-// The engine's own events. The comments name the sender and the receiver.
+// The engine's own events. The comments name the sender and the service that handles the event: its
+// function Handles, and State.Apply of package decide if that is the worker. Readers are programs that
+// follow a tenant's stream.
 const (
-	WorkflowCreated Type = Prefix + "workflow.created" // cli
-
 	ExecutionStarted   Type = Prefix + "execution.started"   // cli or worker → worker
 	ExecutionCancelled Type = Prefix + "execution.cancelled" // cli or worker → worker
 	ExecutionSuspended Type = Prefix + "execution.suspended" // cli → worker
@@ -45,13 +45,13 @@ const (
 	TimerSet       Type = Prefix + "timer.set"       // any process → timer: a timer was set without a TimerScheduled
 	EventReceived  Type = Prefix + "event.received"  // in histories only: an external event reached a listen task
 
-	WorkflowCompleted Type = Prefix + "workflow.completed" // worker → parent's worker, readers
-	WorkflowFailed    Type = Prefix + "workflow.failed"
-	WorkflowCancelled Type = Prefix + "workflow.cancelled"
+	WorkflowCompleted Type = Prefix + "workflow.completed" // worker → readers; the parent of a child execution gets a TaskCompleted
+	WorkflowFailed    Type = Prefix + "workflow.failed"    // worker → readers
+	WorkflowCancelled Type = Prefix + "workflow.cancelled" // worker → readers
 
-	EventDead Type = Prefix + "event.dlq" // a service → worker: a message was dead-lettered
-	TaskDead  Type = Prefix + "task.dlq"
-	TimerDead Type = Prefix + "timer.dlq"
+	EventDead Type = Prefix + "event.dlq" // other flunq.io programs → worker: a message was dead-lettered
+	TaskDead  Type = Prefix + "task.dlq"  // executor → worker: a request was dead-lettered
+	TimerDead Type = Prefix + "timer.dlq" // timer → worker: an event about a timer was dead-lettered
 )
 
 // Event is a CloudEvent with the engine's attributes.

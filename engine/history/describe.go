@@ -71,8 +71,6 @@ func happens(e event.Event, ofTimer string) string {
 		return "starts with input " + Excerpt(d.Input)
 	case event.ExecutionMigrated:
 		return fmt.Sprintf("is migrated from version %s to %s", d.FromVersion, d.Version) + d.by()
-	case event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried, event.ExecutionCancelled, event.ExecutionRestored:
-		return "is " + strings.TrimPrefix(Type(e.Type), "execution.") + d.by()
 	case event.TaskRequested:
 		return "begins"
 	case event.TaskCompleted:
@@ -93,6 +91,9 @@ func happens(e event.Event, ofTimer string) string {
 	case event.WorkflowFailed, event.WorkflowCancelled:
 		return d.closing()
 	default:
+		if what, of := strings.CutPrefix(Type(e.Type), "execution."); of {
+			return "is " + what + d.by()
+		}
 		return Type(e.Type) + " " + Excerpt(e.Data)
 	}
 }
