@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,29 +13,32 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// builtins maps the name of each jq function to its possible numbers of arguments.
+// builtins maps the name of each function, of gojq or of the prelude, to its possible numbers of
+// arguments.
 //
 //nolint:gochecknoglobals // computed once, then read-only
 var builtins = sync.OnceValue(func() map[string][]int {
-	out := map[string][]int{}
+	signs := maps.Clone(prelude())
 	query, err := gojq.Parse("builtins[]")
 	if err != nil {
-		return out
+		panic(err)
 	}
-	iter := query.Run(nil)
-	for {
+	for iter := query.Run(nil); ; {
 		v, ok := iter.Next()
 		if !ok {
-			return out
+			break
 		}
 		sign, _ := v.(string)
+		signs[sign] = ""
+	}
+	out := map[string][]int{}
+	for _, sign := range slices.Sorted(maps.Keys(signs)) {
 		name, count, _ := strings.Cut(sign, "/")
-		n, err := strconv.Atoi(count)
-		if err == nil && refused(name) == "" {
+		if n, err := strconv.Atoi(count); err == nil && refused(name) == "" {
 			out[name] = append(out[name], n)
-			slices.Sort(out[name])
 		}
 	}
+	return out
 })
 
 // Functions returns the names of jq's functions with their possible numbers of arguments. The

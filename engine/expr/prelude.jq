@@ -1,5 +1,6 @@
-# jq functions that gojq defines in terms of others that need a guard. They have the same meaning;
-# the resolver inserts the guards.
+# Functions of expressions that are defined here: those of jq that gojq defines in terms of others that
+# need a guard, with the same meaning. The resolver inserts the guards. A function that is not in jq
+# works the same; if it is written in Go, it calls one of budget.Functions with $__meter, as match does.
 
 def map(f): [.[] | f];
 def any: any(.[]; .);
@@ -36,6 +37,7 @@ def INDEX(f): INDEX(.[]; f);
 def JOIN($idx; f): [.[] | [., $idx[f]]];
 def JOIN($idx; stream; f): stream | [., $idx[f]];
 def JOIN($idx; stream; f; g): stream | [., $idx[f]] | g;
+def fromjson: __fromjson($__meter);
 def match($re; $flags): __match($re; $flags; false; $__meter)[];
 def match($re): if $re | type == "array" then match($re[0]; $re[1]) else match($re; null) end;
 def test($re; $flags): __match($re; $flags; true; $__meter);
