@@ -1,6 +1,11 @@
 // Package sim runs the real engine inside one process, with a virtual clock that jumps from
 // one event to the next, and in an order that depends only on a seed. It uses miniredis or,
 // to inject faults, an in-memory Redis of its own.
+//
+// The type simulation describes the layers of a run. Invariants are checked by the monitor during
+// the run and by the checker after it, those of a single history by package invariant; each reports
+// a violation with the name of its rule. The tests of package workload plant bugs, in Lua
+// (scriptBugs) and in Go (mutants), which the invariants must find.
 package sim
 
 import (

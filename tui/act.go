@@ -105,9 +105,9 @@ func sentence(a Action) string {
 	verb := string(a.Verb)
 	verb = strings.ToUpper(verb[:1]) + verb[1:]
 	if len(a.IDs) == 1 {
-		return verb + " " + a.Table.one() + " " + a.IDs[0]
+		return verb + " " + tables[a.Table].one + " " + a.IDs[0]
 	}
-	return verb + " " + history.Count(len(a.IDs), a.Table.one())
+	return verb + " " + history.Count(len(a.IDs), tables[a.Table].one)
 }
 
 // perform carries out an action.

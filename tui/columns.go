@@ -22,9 +22,58 @@ type column struct {
 	down  bool                              // … but descending by default
 }
 
+// tables describes the tables, in the order of their places.
+//
+//nolint:gochecknoglobals // a constant table
+var tables = [tableCount]struct {
+	title, short, one string // its name, on a narrow screen, and of one row
+	command, alias    string // that opens it
+	columns           func() []column
+	sorted            string             // title of the column by which the source sorts
+	back              bool               // the source sorts in descending order
+	stated            bool               // rows begin with a state
+	total             func(Counts) int64 // rows; 0 if it is unknown
+	actions           []keyBinding       // on rows
+}{
+	Executions: {
+		title: "Executions", short: "Exec", one: "execution", command: "executions", alias: "ex",
+		columns: executionColumns, sorted: "AGE", stated: true,
+		total: func(c Counts) int64 { return c.Open + c.Completed + c.Faulted + c.Cancelled },
+		actions: []keyBinding{
+			{"c", Cancel, "cancel"},
+			{"z", Suspend, "suspend"},
+			{"u", Resume, "resume"},
+			{"R", Retry, "retry"},
+			{"w", Record, "write a recording"},
+		},
+	},
+	Timers: {
+		title: "Timers", short: "Timers", one: "timer", command: "timers", alias: "ti",
+		columns: timerColumns, sorted: "DUE", stated: true,
+		total: func(c Counts) int64 {
+			if c.Shared {
+				return 0
+			}
+			return c.Timers
+		},
+		actions: []keyBinding{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}},
+	},
+	DeadLetters: {
+		title: "Dead letters", short: "Dead", one: "dead letter", command: "dlq", alias: "dead",
+		columns: deadLetterColumns, sorted: "AGE",
+		total:   func(c Counts) int64 { return c.Dead },
+		actions: []keyBinding{{"R", Replay, "replay"}, {"D", Drop, "drop"}},
+	},
+	Events: {
+		title: "Events", short: "Events", one: "event", command: "events", alias: "ev",
+		columns: eventColumns, sorted: "TIME", back: true,
+		total: func(Counts) int64 { return 0 },
+	},
+}
+
 // columnsOf returns the columns of a table, the important ones first.
 func columnsOf(kind Table) []column {
-	columns := [...]func() []column{executionColumns, timerColumns, deadLetterColumns, eventColumns}[kind]()
+	columns := tables[kind].columns()
 	for i := range columns {
 		if field := columns[i].field; field != "" {
 			columns[i].text = func(r Row, _ time.Time) string { return r.named(field) }
@@ -88,8 +137,7 @@ func eventColumns() []column {
 
 // naturally returns the column by which the source sorts a table, and whether it is descending.
 func (t Table) naturally() (number int, back bool) {
-	title := [...]string{"AGE", "DUE", "AGE", "TIME"}[t]
-	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == title }), t == Events
+	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == tables[t].sorted }), tables[t].back
 }
 
 // text describes what an execution is doing, what it waits for, or why it failed.
@@ -151,21 +199,3 @@ func lastingOf(r Row) time.Duration {
 	}
 	return r.Until.Sub(r.At)
 }
-
-// title returns the plural of the table's name.
-func (t Table) title() string {
-	return [...]string{"Executions", "Timers", "Dead letters", "Events"}[t]
-}
-
-// short returns the name for narrow screens.
-func (t Table) short() string {
-	return [...]string{"Exec", "Timers", "Dead", "Events"}[t]
-}
-
-// one returns the singular of the table's name.
-func (t Table) one() string {
-	return [...]string{"execution", "timer", "dead letter", "event"}[t]
-}
-
-// stated reports whether the rows of a table begin with a state.
-func (t Table) stated() bool { return t == Executions || t == Timers }

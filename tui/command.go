@@ -20,12 +20,11 @@ type command struct {
 
 // commands returns all commands.
 func commands() []command {
-	all := []command{
-		place("overview", "o", 0),
-		place("executions", "ex", 1+int(Executions)),
-		place("timers", "ti", 1+int(Timers)),
-		place("dlq", "dead", 1+int(DeadLetters)),
-		place("events", "ev", 1+int(Events)),
+	all := []command{place("overview", "o", 0)}
+	for i, t := range tables {
+		all = append(all, place(t.command, t.alias, 1+i))
+	}
+	all = append(all, []command{
 		{"open", "", "ID", "opens an execution", (*model).openTyped},
 		{"filter", "f", "TEXT", "filters the current table", (*model).filterBy},
 		{"emit", "", "[JSON]", "emits an event", func(m *model, text string) (tea.Cmd, string) { return m.act(Action{Verb: Emit, Text: text}), "" }},
@@ -42,7 +41,7 @@ func commands() []command {
 		{"theme", "", "dark|light|none", "fits the colours to the background", (*model).paint},
 		{"help", "h", "", "shows the keys of this screen", func(m *model, _ string) (tea.Cmd, string) { m.dialog = m.help(); return nil, "" }},
 		{"quit", "q", "", "ends", func(*model, string) (tea.Cmd, string) { return tea.Quit, "" }},
-	}
+	}...)
 	return append(all, timeCommands()...)
 }
 
@@ -93,7 +92,7 @@ func actionCommand(verb Verb, table Table, args, what string) command {
 	return command{string(verb), "", args, what, func(m *model, text string) (tea.Cmd, string) {
 		ids := strings.Fields(text)
 		if len(ids) == 0 {
-			return nil, "want the id of " + article(table.one())
+			return nil, "want the id of " + article(tables[table].one)
 		}
 		return m.act(Action{Verb: verb, Table: table, IDs: ids}), ""
 	}}

@@ -49,7 +49,7 @@ func newListScreen(source Source, kind Table, clock func() time.Time) *listScree
 	return &listScreen{source: source, clock: clock, table: newTable(kind)}
 }
 
-func (s *listScreen) title() string { return s.table.kind.title() }
+func (s *listScreen) title() string { return tables[s.table.kind].title }
 
 func (s *listScreen) typing() bool { return s.finding }
 
@@ -142,17 +142,8 @@ func (s *listScreen) takePage(r pageRead) tea.Cmd {
 // count stores the total number of rows.
 func (s *listScreen) count(r overviewRead) {
 	if r.err == nil {
-		s.total = totalOf(r.overview.Counts, s.table.kind)
+		s.total = tables[s.table.kind].total(r.overview.Counts)
 	}
-}
-
-// totalOf returns the number of rows of a table, 0 if it is unknown.
-func totalOf(c Counts, kind Table) int64 {
-	timers := c.Timers
-	if c.Shared {
-		timers = 0
-	}
-	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, timers, c.Dead, 0}[kind]
 }
 
 // draw draws the table, and the pane beside or below it.
@@ -490,7 +481,7 @@ func (p *detailPane) copied() wantCopy {
 	if what, text := p.view.value(); text != "" {
 		return wantCopy{what, text}
 	}
-	return wantCopy{"id of the " + p.table.one(), p.id}
+	return wantCopy{"id of the " + tables[p.table].one, p.id}
 }
 
 // click puts the cursor on a line, and folds it.
@@ -510,7 +501,7 @@ func (p *detailPane) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
 	if p.focus {
 		style = canvas.Accent
 	}
-	theme.Rule(a, 0, p.table.one()+" "+p.id, style)
+	theme.Rule(a, 0, tables[p.table].one+" "+p.id, style)
 	y := 1
 	switch {
 	case p.problem != "":

@@ -135,7 +135,7 @@ func (s *listScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 		if s.pane != nil && s.pane.focus {
 			return give(s.pane.copied()), true
 		}
-		return give(wantCopy{"id of the " + s.table.kind.one(), row.ID}), true
+		return give(wantCopy{"id of the " + tables[s.table.kind].one, row.ID}), true
 	case "Y":
 		return give(wantCopy{"id of the execution", executionOf(s.table.kind, row)}), true
 	case "o":
@@ -146,7 +146,7 @@ func (s *listScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 
 // wantOf returns the action of a key on the given rows.
 func wantOf(key string, kind Table, ids ...string) (cmd tea.Cmd, handled bool) {
-	for _, d := range actions(kind) {
+	for _, d := range tables[kind].actions {
 		if d.key == key {
 			return give(wantAction{Action{Verb: d.verb, Table: kind, IDs: ids}}), true
 		}
@@ -171,7 +171,7 @@ type keyBinding struct {
 
 // offered returns the actions that suit a row and that the source supports.
 func offered(s Source, kind Table, row Row) []keyBinding {
-	return slices.DeleteFunc(actions(kind), func(d keyBinding) bool {
+	return slices.DeleteFunc(slices.Clone(tables[kind].actions), func(d keyBinding) bool {
 		return !can(s, d.verb) || kind == Executions && !suits(d.verb, row.State)
 	})
 }
@@ -185,7 +185,7 @@ func (s *listScreen) offered() []keyBinding {
 		}
 		return offered(s.source, s.table.kind, row)
 	}
-	return slices.DeleteFunc(actions(s.table.kind), func(d keyBinding) bool { return !can(s.source, d.verb) })
+	return slices.DeleteFunc(slices.Clone(tables[s.table.kind].actions), func(d keyBinding) bool { return !can(s.source, d.verb) })
 }
 
 // suits reports whether an action makes sense for an execution in a state.
@@ -201,26 +201,6 @@ func suits(v Verb, s State) bool {
 		return s == Faulted
 	default:
 		return true
-	}
-}
-
-// actions returns the actions on the rows of a table.
-func actions(kind Table) []keyBinding {
-	switch kind {
-	case Executions:
-		return []keyBinding{
-			{"c", Cancel, "cancel"},
-			{"z", Suspend, "suspend"},
-			{"u", Resume, "resume"},
-			{"R", Retry, "retry"},
-			{"w", Record, "write a recording"},
-		}
-	case Timers:
-		return []keyBinding{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}}
-	case DeadLetters:
-		return []keyBinding{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
-	default:
-		return nil
 	}
 }
 

@@ -76,7 +76,6 @@ func (m *model) header(a canvas.Area) {
 // names returns the names of the places with their counts, as far as they fit. The count of dead
 // letters is dropped last.
 func (m *model) names(width int) []string {
-	counts := [tableCount]int64{totalOf(m.overview.Counts, Executions), totalOf(m.overview.Counts, Timers), m.overview.Counts.Dead}
 	const nameWidth, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool
@@ -84,11 +83,11 @@ func (m *model) names(width int) []string {
 	}{{true, true, width - nameWidth}, {true, false, width}, {false, false, width}} {
 		names, cells := []string{[2]string{"Over", "Overview"}[truth(how.long)]}, 0
 		for kind := range tableCount {
-			name := kind.short()
+			name := tables[kind].short
 			if how.long {
-				name = kind.title()
+				name = tables[kind].title
 			}
-			if n := counts[kind]; n > 0 && (how.counted || kind == DeadLetters) {
+			if n := tables[kind].total(m.overview.Counts); n > 0 && (how.counted || kind == DeadLetters) {
 				name += " " + history.Number(n)
 			}
 			names = append(names, name)

@@ -132,7 +132,7 @@ func (s *overviewScreen) tableOf(row Row) (Table, bool) {
 // oneOf names the kind of a row of the current list.
 func (s *overviewScreen) oneOf(row Row) string {
 	if table, ok := s.tableOf(row); ok {
-		return table.one()
+		return tables[table].one
 	}
 	return "message"
 }

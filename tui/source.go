@@ -123,7 +123,7 @@ type Worker struct {
 	Idle    time.Duration
 }
 
-// Table is one of the lists.
+// Table is one of the lists, which tables describes.
 type Table int
 
 // The tables.

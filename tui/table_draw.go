@@ -30,7 +30,7 @@ func (t *table) draw(a canvas.Area, theme canvas.Theme, now time.Time, total int
 
 // gutter is the width of the marks and signs before the columns.
 func (t *table) gutter() int {
-	if t.kind.stated() {
+	if tables[t.kind].stated {
 		return 4
 	}
 	return 2
@@ -121,7 +121,7 @@ func (t *table) row(a canvas.Area, theme canvas.Theme, r Row, columns []column, 
 	if t.marked[r.ID] {
 		a.Put(0, 0, canvas.Warn|canvas.Strong, theme.Pick("◆", "#"))
 	}
-	if t.kind.stated() {
+	if tables[t.kind].stated {
 		a.Put(2, 0, s.style, s.glyph)
 	}
 	x := t.gutter()
@@ -166,7 +166,7 @@ func (t *table) emptiness() string {
 	case t.problem != "":
 		return t.problem
 	case !t.loaded:
-		return "reading " + strings.ToLower(t.kind.title())
+		return "reading " + strings.ToLower(tables[t.kind].title)
 	case t.next != "" || t.first != "":
 		return "looking: " + history.Number(t.scanned) + " so far"
 	case t.typed != "" && t.scanned == 0:
@@ -174,7 +174,7 @@ func (t *table) emptiness() string {
 	case t.typed != "":
 		return "none of " + history.Number(t.scanned) + " matches " + t.typed + " (esc: all)"
 	default:
-		return "no " + strings.ToLower(t.kind.title())
+		return "no " + strings.ToLower(tables[t.kind].title)
 	}
 }
 

@@ -1,5 +1,8 @@
 // Package tui shows an engine, a run or a recording in a terminal, and turns keys into actions. It
 // reads all of them through a Source.
+//
+// Each view is a screen of the model: the overview, a listScreen for each of the tables, and an
+// executionScreen for each execution that was opened.
 package tui
 
 import (

@@ -1,6 +1,6 @@
 // Package store keeps executions, their histories and definitions in Redis. Each change of an
 // execution is one script, so it happens completely or not at all. Keys names every key, including
-// those of the packages built on this one: stream, timers and inspect.
+// those of the packages built on this one: stream, timers, inspect and the others below it.
 package store
 
 import (

@@ -1,5 +1,7 @@
 // Package scripts holds the Lua scripts that change the store or read it atomically. The header
-// of each script names its keys, its arguments and its reply.
+// of each script names its keys, its arguments and its reply, in the order in which its caller passes
+// them. All keys are in KEYS, since they tell a cluster where to run the script. The simulator runs
+// the scripts on package sim/memory, which must know each command that they call.
 package scripts
 
 import (
@@ -22,7 +24,7 @@ var (
 	reading = map[string]bool{}
 )
 
-// Reading is like New for a script that writes nothing.
+// Reading is like New for a script that writes nothing: its calls do not wait for replicas.
 func Reading(names ...string) *redis.Script {
 	script := New(names...)
 	reading[script.Hash()] = true
