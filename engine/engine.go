@@ -66,7 +66,7 @@ type Options struct {
 
 	Workers, Executors, Timers int
 	Worker, Executor, Timer    Reading
-	Lease                      time.Duration // time without a heartbeat after which a consumer's messages are claimed; simulated 1s to 1m
+	Lease                      time.Duration // time without a heartbeat after which a consumer's messages are claimed
 	Retry                      delivery.Policy
 	Retention                  Retention     // zero: streams are not trimmed
 	Sweep                      time.Duration // interval between searches for timers, subscriptions and requests that Redis has lost; 0: no search, as in simulation
@@ -81,8 +81,8 @@ type Options struct {
 	// Workers.
 
 	Limits       decide.Limits
-	Chunk        int  // approximate number of history entries in one commit; 0: 256; simulated 1 to 256
-	Snapshots    int  // minimum number of entries between snapshots; 0: 256; simulated 1 to 256
+	Chunk        int  // approximate number of history entries in one commit; 0: 256; sometimes simulated as 1 to 12
+	Snapshots    int  // minimum number of entries between snapshots; 0: 256; sometimes simulated as 1 to 12
 	Open         int  // maximum number of open executions of one tenant; 0: no limit
 	Descendants  int  // maximum number of open executions below a root execution; 0: no limit
 	Remote       bool // send tasks that only compute to the executors, too

@@ -48,8 +48,8 @@ func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error 
 // stallTimeout is how long the clock may make no progress.
 const stallTimeout = 10 * time.Second
 
-// MoveClock moves the clock until it reaches the target or makes no progress for 10 s. It
-// asks for the move in slices so that it can be interrupted.
+// MoveClock moves the clock until it reaches the target or makes no progress for 10 s. Each
+// request moves it for a limited time, so ctx can end the move.
 func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev.Move, error) {
 	all := dev.Move{From: from, Now: from, Target: target}
 	for changed := time.Now(); ; {

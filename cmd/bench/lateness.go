@@ -31,7 +31,7 @@ type timerSeries struct {
 	offset time.Duration // Redis' clock minus that of this machine
 }
 
-// seriesOf returns the timers of a measurement of the given length. It begins later.
+// seriesOf returns the timers of a measurement of the given length. The measurement sets its first and offset.
 func seriesOf(rate int, length time.Duration) timerSeries {
 	return timerSeries{n: max(int(float64(rate)*length.Seconds()), 1), apart: time.Second / time.Duration(rate)}
 }

@@ -35,9 +35,9 @@ type Options struct {
 
 // Limits bounds what one document may consume.
 type Limits struct {
-	Tasks int // tasks started in one execution; default 1,000,000, simulated 10 to 1,000,000
-	Depth int // nesting depth of executions; default 20, simulated 2 to 20
-	Data  int // bytes of one task's output as JSON; default 16 MiB, simulated 1 KiB to 16 MiB
+	Tasks int // tasks started in one execution; default 1,000,000
+	Depth int // nesting depth of executions; default 20
+	Data  int // bytes of one task's output as JSON; default 16 MiB
 
 	// History is the number of history entries, and HistoryBytes the size of their data in
 	// bytes, at which tasks stop starting and events stop being consumed. Zero means the default

@@ -36,7 +36,7 @@ type Options struct {
 	Tenants         *TenantSet
 	Batch           int           // events per read; 1 to 1000
 	Block           time.Duration // how long a read waits for events; 0 in simulation
-	Lease           time.Duration // time without a heartbeat after which a consumer's entries are claimed; simulated 1s to 1m
+	Lease           time.Duration // time without a heartbeat after which a consumer's entries are claimed
 	Reclaim         bool          // claim such entries
 	Claim           time.Duration // minimum time between two searches for such entries while nothing new arrives
 	Retry           Policy

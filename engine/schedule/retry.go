@@ -25,7 +25,7 @@ type Retry struct {
 	Attempts int           // number of certain failures after which an event is DEAD; 1 or more
 	First    time.Duration // the pause after the first failure; doubles with each
 	Longest  time.Duration // of the pauses
-	Lease    time.Duration // how long a claimed event belongs to its process; simulated 1s to 1m
+	Lease    time.Duration // how long a claimed event belongs to its process; simulated as 5 s and 30 s
 }
 
 // DefaultRetry is the Retry of an ordinary deployment.

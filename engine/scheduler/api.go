@@ -114,7 +114,7 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 	return out, nil
 }
 
-// place stores events, of several with one id the first one, and returns an element for each event.
+// place stores events, only the first of those with the same id, and returns an element for each event.
 func (a *API) place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	var unique []schedule.Event
 	at := make(map[string]int, len(events)) // the index in unique

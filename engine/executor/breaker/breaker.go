@@ -15,18 +15,17 @@ import (
 // Options says when calls to a failing host are stopped.
 type Options struct {
 	// Failures is the number of consecutive failed calls that opens a host's breaker. Default 10;
-	// 0 means never; simulated 1 to 20.
+	// 0 means never.
 	Failures int
 
-	// Open is how long an open breaker allows no calls. Default 30 s; simulated 1 s to 5 min.
+	// Open is how long an open breaker allows no calls. Default 30 s.
 	Open time.Duration
 
-	// Probes is the number of calls that may then run concurrently to test the host. Default 1;
-	// simulated 1 to 4.
+	// Probes is the number of calls that may then run concurrently to test the host. Default 1.
 	Probes int
 
 	// Longest is how long a host's Retry-After is obeyed, counted from when its breaker
-	// opened. Default 5 min; 0 means not at all; simulated 0 to 1 h.
+	// opened. Default 5 min; 0 means not at all.
 	Longest time.Duration
 }
 

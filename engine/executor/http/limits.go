@@ -5,23 +5,19 @@ import "time"
 // Limits bounds what a call may cost. A zero field means its default.
 type Limits struct {
 	// Timeout bounds one request from dialling to the last byte of the response.
-	// NewTransport enforces it. Default 60 s; simulated 1 s to 120 s.
+	// NewTransport enforces it. Default 60 s.
 	Timeout time.Duration
 
-	// Body is the maximum size of a response in bytes, decompressed. Default 10 MiB;
-	// simulated 1 KiB to 16 MiB.
+	// Body is the maximum size of a response in bytes, decompressed. Default 10 MiB.
 	Body int64
 
-	// Document is the maximum size of an OpenAPI document in bytes. Default 10 MiB;
-	// simulated 64 KiB to 16 MiB.
+	// Document is the maximum size of an OpenAPI document in bytes. Default 10 MiB.
 	Document int64
 
-	// Headers is the maximum size of a response's headers in bytes. Default 64 KiB;
-	// simulated 4 KiB to 1 MiB.
+	// Headers is the maximum size of a response's headers in bytes. Default 64 KiB.
 	Headers int64
 
-	// Redirects is the maximum number of redirects of one request that are followed. Default 10;
-	// simulated 1 to 20.
+	// Redirects is the maximum number of redirects of one request that are followed. Default 10.
 	Redirects int
 
 	// AllowLoopback permits calls to this machine; AllowPrivate permits calls to private,
