@@ -1,5 +1,6 @@
 // Package doctor holds the command doctor, which compares the contents of Redis with what should be
-// there and suggests fixes.
+// there and suggests fixes. A check is a method that adds its findings; examine, checkServer and
+// checkWork call the checks in the order of the output.
 package doctor
 
 import (

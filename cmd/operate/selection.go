@@ -75,7 +75,8 @@ func selectionFlags(c *cobra.Command, t *cli.Target, limit int) *selection {
 	return s
 }
 
-// given reports whether any flag restricts the selection.
+// given reports whether any flag restricts the selection. An empty one does not: it may come from a
+// script's unset variable, and all executions would be selected.
 func (s *selection) given() bool {
 	return len(s.statuses)+len(s.labels) > 0 || s.workflow+s.since+s.before+s.where != "" || s.stuck
 }

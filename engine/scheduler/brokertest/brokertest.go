@@ -51,7 +51,8 @@ type Feed interface {
 	Close(ctx context.Context) error
 }
 
-// Run runs all tests, or only the named ones, each in its own environment.
+// Run runs all tests, or only the named ones, each in its own environment. "record" and "unknown topic"
+// need only a Sink and Records, the others also a Feed.
 func Run(t *testing.T, start func(t *testing.T) Environment, names ...string) {
 	t.Helper()
 	for _, test := range []struct {
