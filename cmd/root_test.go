@@ -95,6 +95,21 @@ func TestHelpFits(t *testing.T) {
 	check()
 }
 
+// Each command is in a group, and so in the overview.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	page, _, _ := flunq(t, nil)
+	commands, _, _ := flunq(t, nil, "__complete", "")
+	if n := strings.Count(commands, "\n"); n < 40 {
+		t.Errorf("%d commands:\n%s", n, commands)
+	}
+	for line := range strings.Lines(commands) {
+		if name, _, isCommand := strings.Cut(line, "\t"); isCommand && name != "help" && !strings.Contains(page, "\n  "+name+" ") {
+			t.Errorf("%s is not in the overview: it needs a GroupID", name)
+		}
+	}
+}
+
 // Colours are for terminals, unless the user says otherwise.
 func TestColor(t *testing.T) {
 	t.Parallel()
