@@ -66,7 +66,7 @@ func NewLoader(read func(file string) ([]byte, error)) *Loader {
 	return &Loader{read: read, documents: map[string]*loaded{}, dataFiles: map[string]*dataFile{}}
 }
 
-// Load reads a test file. Its error joins one *dsl.Mistakes for each file with mistakes.
+// Load reads a test file. Its error joins one *yaml.Mistakes for each file with mistakes.
 // files are those that the readable part of the test file names.
 func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 	source, err := l.read(file)
