@@ -74,7 +74,7 @@ type Options struct {
 	// Redis.
 
 	Embedded     bool          // Redis runs inside this process
-	Cluster      bool          // use the key names of a Redis Cluster, as in simulation; a cluster client sets it itself
+	Cluster      bool          // use the key names of a Redis Cluster, as in some simulations; a cluster client sets it itself
 	LongRead     time.Duration // longest time that a read blocks; 0: 5 s; simulated up to days
 	RedisPercent int           // percentage of Redis' maxmemory, 1 to 100, above which no execution starts; 0: no limit
 
