@@ -143,7 +143,11 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	if c.opts.Alarm != nil && block > 0 && (len(skip) > 0 || len(some) > 0) {
 		defer c.opts.Alarm(block)()
 	}
-	f, err = c.read(ctx, &r, count, block)
+	if large, fewer := c.size.large(r.Tenants); len(large) > 0 {
+		err = c.readLarge(ctx, &r, large, count, min(fewer, count), block, &f)
+	} else {
+		err = c.read(ctx, &r, r.Tenants, count, block, &f)
+	}
 	if len(some) > 0 {
 		c.recent.at(f.Now)
 		return f, c.reportUnread(err)
@@ -163,53 +167,46 @@ func (c *Consumer) reader() stream.Reader {
 	}
 }
 
-// read reads new events. Tenants with large events are read after the others and in smaller numbers so
-// that they delay them little.
-func (c *Consumer) read(ctx context.Context, r *stream.Reader, count int, block time.Duration) (f Fetched, err error) {
-	large, fewer := c.size.large(r.Tenants)
-	if len(large) == 0 {
-		err = c.readEvents(ctx, r, r.Tenants, count, block, &f)
-		return f, err
-	}
-	fewer = min(fewer, count)
-	if others := Without(r.Tenants, large); len(others) > 0 {
-		if err := c.readEvents(ctx, r, others, count, 0, &f); err != nil {
-			return f, err
-		}
-		if f.Events > 0 {
-			_ = c.readEvents(ctx, r, large, fewer, 0, &f) // the next read meets the error again
-			return f, nil
-		}
-	}
-	err = c.readEvents(ctx, r, r.Tenants, fewer, block, &f)
-	return f, err
-}
-
-// readEvents adds up to count events of each of the tenants to f. It acknowledges handled ones in the
-// same round trip.
-func (c *Consumer) readEvents(ctx context.Context, r *stream.Reader, tenants []string, count int, block time.Duration, f *Fetched) error {
+// read adds up to count new events of each of the tenants to f. It acknowledges handled ones in the same
+// round trip.
+func (c *Consumer) read(ctx context.Context, r *stream.Reader, tenants []string, count int, block time.Duration, f *Fetched) error {
 	some := *r
 	some.Tenants = tenants
 	got, err := c.streams.Read(ctx, some, count, block)
-	if err == nil {
-		r.Handled = nil
-	} else {
-		got.Found = nil
+	f.Now, f.Wake = got.Now, got.Now
+	if err != nil {
+		return err
 	}
+	r.Handled = nil
 	c.size.saw(got.Found, count)
 	f.unwanted = append(f.unwanted, got.Unwanted...)
 	msgs := c.toHandle(f, got.Messages)
-	if f.Events > 0 {
+	if len(f.Messages) > 0 {
 		msgs = append(f.Messages, msgs...)
 	}
-	if err == nil || f.Events == 0 {
-		f.Messages, f.Now, f.Wake = msgs, got.Now, got.Now
-	}
+	f.Messages = msgs
 	f.found, f.Tenants = append(f.found, got.Found...), f.Tenants+len(got.Found)
 	for _, one := range got.Found {
 		f.Events += one.Events
 	}
-	return err
+	return nil
+}
+
+// readLarge reads tenants with large events after the others, up to fewer of each, so that they delay
+// the others little.
+func (c *Consumer) readLarge(ctx context.Context, r *stream.Reader, large []string, count, fewer int, block time.Duration, f *Fetched) error {
+	if others := Without(r.Tenants, large); len(others) > 0 {
+		if err := c.read(ctx, r, others, count, 0, f); err != nil {
+			return err
+		}
+		if f.Events > 0 {
+			if all := *f; c.read(ctx, r, large, fewer, 0, &all) == nil { // otherwise the next read meets the error again
+				*f = all
+			}
+			return nil
+		}
+	}
+	return c.read(ctx, r, r.Tenants, fewer, block, f)
 }
 
 // toHandle returns the messages that the service handles. It keeps those that are to be loaded, and
