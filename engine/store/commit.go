@@ -79,25 +79,53 @@ const (
 // later ones of the same execution become conflicts; others are not affected. All must belong to
 // one tenant and handle messages of one consumer. After an error it is unknown which were written.
 func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, error) {
-	out := make([]Committing, 0, len(commits))
+	out := make([]Committing, len(commits))
 	lost := map[string]bool{} // executions with a transition that was not written
-	for len(commits) > 0 {
-		b := s.newCommitBatch(commits)
-		n := 0
-		for ; n < len(commits) && b.fits(&commits[n]); n++ {
-			b.add(&commits[n], lost)
-		}
-		all, err := b.run(ctx, out)
-		if err != nil {
-			return nil, err
-		}
-		done := all[len(out):]
-		for i, d := range done {
-			if d.Err != nil || d.Outcome != Committed {
-				lost[commits[i].Execution] = true
+	for from, to := 0, 0; to < len(commits); from = to {
+		b := s.newCommitBatch(commits[from:])
+		sent := make([]int, 0, len(commits)-from) // indexes of the transitions in the batch; it leaves out those that cannot be written
+		for ; to < len(commits) && (to == from || to-from < maxTransitions && b.fits(&commits[to])); to++ {
+			c := &commits[to]
+			switch err := c.check(b); {
+			case err != nil:
+				out[to], lost[c.Execution] = Committing{Fenced, err}, true
+			case lost[c.Execution]:
+				out[to].Outcome = Conflict
+			default:
+				b.add(c)
+				sent = append(sent, to)
 			}
 		}
-		out, commits = all, commits[n:]
+		if len(sent) == 0 {
+			continue
+		}
+		k, t := s.keys, b.tenant
+		keys := append([]string{
+			k.Stream(t), k.Timers(t), k.Executions(t, openIndex), k.Executions(t, faultedIndex), k.Executions(t, completedIndex), k.Executions(t, cancelledIndex),
+			k.TimerKeys(t), k.ForgottenKeys(t), k.Inputs(t),
+		}, b.keys...)
+		args := []any{b.group, b.consumer, t, b.answered.First, b.answered.Last, PendingCount(len(sent)), !s.rdb.Embedded, len(b.deadLetter)}
+		replies, err := commitScript.Run(ctx, s.rdb, keys, slices.Concat(args, b.deadLetter, b.args)...).Slice()
+		if err == nil && len(replies) != len(sent) {
+			err = wire.ErrReply
+		}
+		if err != nil {
+			return nil, Failed("commit", err)
+		}
+		for i, at := range sent {
+			id := commits[at].Execution
+			switch result := replies[i].(type) {
+			case int64:
+				out[at].Outcome = Outcome(result)
+			case string:
+				out[at] = Committing{Fenced, Failed("commit "+id, errors.New(result))}
+			default:
+				return nil, Failed("commit "+id, wire.ErrReply)
+			}
+			if out[at].Outcome != Committed {
+				lost[id] = true
+			}
+		}
 	}
 	return out, nil
 }
@@ -130,8 +158,6 @@ type commitBatch struct {
 	store           *Store
 	tenant          string
 	group, consumer string   // of the messages; empty if there are none
-	names           []string // of the executions, for errors
-	refused         []error  // why a transition is left out; nil if it is not
 	keys            []string // of the executions
 	args            []any    // of the transitions
 	answered        IDRange  // of the entries of the messages
@@ -155,28 +181,14 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	return b
 }
 
-// fits reports whether a batch has space for another transition.
+// fits reports whether a batch with some transitions has space for another one.
 func (b *commitBatch) fits(c *Commit) bool {
 	n := len(c.History) + len(c.Publish)
-	return len(b.names) == 0 || len(b.names) < maxTransitions && len(b.args)+eventArguments*n < maxArguments &&
-		c.DeadLetter == nil && len(b.deadLetter) == 0
+	return len(b.args)+eventArguments*n < maxArguments && c.DeadLetter == nil && len(b.deadLetter) == 0
 }
 
-// errLost rejects a transition after one of the same execution that was not written.
-var errLost = errors.New("an earlier transition failed")
-
-// add adds a transition. If it cannot be written, or its execution is lost, it is refused and its execution
-// is lost from then on.
-func (b *commitBatch) add(c *Commit, lost map[string]bool) {
-	err := c.check(b)
-	if err == nil && lost[c.Execution] {
-		err = errLost
-	}
-	b.names, b.refused = append(b.names, c.Execution), append(b.refused, err)
-	if err != nil {
-		lost[c.Execution] = true
-		return
-	}
+// add adds a transition.
+func (b *commitBatch) add(c *Commit) {
 	join, leave := b.addKeys(c)
 	if c.DeadLetter != nil {
 		b.deadLetter = b.store.DeadLetterArgs(*c.Message, *c.DeadLetter, c.Message.Read)
@@ -294,45 +306,6 @@ func (c *Commit) written(e *event.Event, from int) int {
 		}
 	}
 	return -1
-}
-
-// run calls the script and appends the results.
-func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
-	var done []any
-	if len(b.args) > 0 {
-		k, t := b.store.keys, b.tenant
-		keys := []string{
-			k.Stream(t), k.Timers(t), k.Executions(t, openIndex), k.Executions(t, faultedIndex), k.Executions(t, completedIndex), k.Executions(t, cancelledIndex),
-			k.TimerKeys(t), k.ForgottenKeys(t), k.Inputs(t),
-		}
-		args := []any{b.group, b.consumer, b.tenant, b.answered.First, b.answered.Last, PendingCount(len(b.names)), !b.store.rdb.Embedded, len(b.deadLetter)}
-		if done, err = commitScript.Run(ctx, b.store.rdb, append(keys, b.keys...), slices.Concat(args, b.deadLetter, b.args)...).Slice(); err != nil {
-			return nil, Failed("commit", err)
-		}
-	}
-	for i, name := range b.names {
-		switch {
-		case errors.Is(b.refused[i], errLost):
-			out = append(out, Committing{Outcome: Conflict})
-			continue
-		case b.refused[i] != nil:
-			out = append(out, Committing{Fenced, b.refused[i]})
-			continue
-		}
-		if len(done) == 0 {
-			return nil, Failed("commit", wire.ErrReply)
-		}
-		switch result := done[0].(type) {
-		case int64:
-			out = append(out, Committing{Outcome: Outcome(result)})
-		case string:
-			out = append(out, Committing{Fenced, Failed("commit "+name, errors.New(result))})
-		default:
-			return nil, Failed("commit "+name, wire.ErrReply)
-		}
-		done = done[1:]
-	}
-	return out, nil
 }
 
 // DeadLetterArgs returns the fields of a dead letter.
