@@ -224,8 +224,9 @@ const commandsEvery = 200 * time.Millisecond
 
 // pick takes the next batch that may begin. Tenants take turns. While several tenants have work, each
 // has at most one batch in progress, besides operators' commands: a second one would delay the other
-// tenants in Redis.
+// tenants in Redis. A poison candidate begins in isolation.
 func (in *Inbox) pick() []store.Message {
+	limit := in.contention.BatchSize(in.opts.Batch)
 	for range in.waiting.Tenants() {
 		waiting := in.waiting.Take(nil)
 		tenant, now := waiting[0].Tenant, len(waiting)
@@ -234,11 +235,27 @@ func (in *Inbox) pick() []store.Message {
 				now++
 			}
 		}
-		batch, rest := in.split(waiting[:now])
+		batch, rest := waiting[:0], []store.Message(nil) // the batch reuses the memory to avoid copying
+		blocked := map[address]bool{}                    // executions with a message that must wait
+		for i := range waiting[:now] {
+			m := &waiting[i]
+			if len(batch) == limit || len(batch) == 1 && delivery.PoisonCandidate(batch[0]) {
+				now = i
+				break
+			}
+			switch key := addressOf(m); {
+			case in.busy[key], blocked[key], len(batch) == 0 && !in.isolation.Enter(*m), len(batch) > 0 && delivery.PoisonCandidate(*m):
+				blocked[key] = true
+				rest = append(rest, *m)
+			default:
+				batch = append(batch, *m)
+			}
+		}
 		in.waiting.PushBack(tenant, append(rest, waiting[now:]...)...)
 		if len(batch) == 0 {
 			continue
 		}
+		batch = slices.Clip(batch)
 		in.batches = append(in.batches, batch)
 		for i := range batch {
 			in.busy[addressOf(&batch[i])] = true
@@ -273,40 +290,6 @@ const (
 // inProgress reports whether a worker is handling a batch of a tenant.
 func (in *Inbox) inProgress(tenant string) bool {
 	return slices.ContainsFunc(in.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
-}
-
-// split takes what may begin now from the messages of one tenant; a poison candidate begins in isolation.
-// The batch reuses their memory to avoid copying.
-func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
-	batch = msgs[:0]
-	limit := in.contention.BatchSize(in.opts.Batch)
-	var blocked map[address]bool // executions with a message that must wait
-	for i := range msgs {
-		m := &msgs[i]
-		if len(batch) >= limit || len(batch) > 0 && delivery.PoisonCandidate(batch[0]) {
-			rest = append(rest, msgs[i:]...)
-			break
-		}
-		if key := addressOf(m); in.busy[key] || blocked[key] || !in.fits(batch, *m) {
-			if blocked == nil {
-				blocked = map[address]bool{}
-			}
-			blocked[key] = true
-			rest = append(rest, *m)
-		} else {
-			batch = append(batch, *m)
-		}
-	}
-	return slices.Clip(batch), rest
-}
-
-// fits reports whether a message may be handled in a batch of its tenant. A poison candidate is handled
-// in isolation.
-func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
-	if len(batch) == 0 {
-		return in.isolation.Enter(m)
-	}
-	return !delivery.PoisonCandidate(m)
 }
 
 // address identifies an execution.

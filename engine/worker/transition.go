@@ -212,46 +212,48 @@ func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event,
 	return func(yield func(store.Commit, error) bool) {
 		before, base := x.state.Version, x.state.Version
 		x.lifecycle = s.lifecycleOf(x, &e)
-		var d decide.Decision
-		err := apply(x, e, &d)
-		for err == nil {
-			if err = s.advance(x, &d); err != nil {
-				break
-			}
-			last := s.continueLater(x, &d, ack, before)
-			var c store.Commit
-			if c, err = s.newCommit(x, m, ack && last, base, &d); err == nil && (!yield(c, nil) || last) {
+		for applied, last := false, false; !last; applied = true {
+			var d decide.Decision
+			if err := s.decide(x, e, applied, &d); err != nil {
+				yield(store.Commit{}, err)
 				return
 			}
-			base, d = x.state.Version, decide.Decision{}
+			last = !x.state.Ready()
+			if !last && (!ack || x.state.Version-before >= stepEntries || s.timeUp()) {
+				// An event of its own continues a long step so that operators' commands can be handled in between,
+				// and at once what an external event began: the execution may no longer listen if that is delivered again.
+				d.Publish, last = append(d.Publish, decide.Continuation(x.state)), true
+			}
+			c, err := s.newCommit(x, m, ack && last, base, &d)
+			if !yield(c, err) || err != nil {
+				return
+			}
+			base = x.state.Version
 		}
-		yield(store.Commit{}, err)
 	}
 }
 
-// apply decides.
-func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
+// decide applies an event, unless it is applied already, and then computes tasks until the commit is large
+// enough or nothing is left. A panic becomes an error of the event so that it does not end the process.
+func (s *Service) decide(x *cachedExecution, e event.Event, applied bool, d *decide.Decision) (err error) {
 	defer recovered(&err)
-	if e.Type == event.ExecutionStarted && x.env == nil {
-		if x.state.Status != "" { // refused earlier in the same step
-			return nil
+	if !applied {
+		fired, input := decide.InputOf(e)
+		switch starts := e.Type == event.ExecutionStarted; {
+		case starts && x.env == nil && x.state.Status != "": // refused earlier in the same step
+		case starts && x.env == nil:
+			x.state, err = decide.Reject(e, *x.refused, d)
+		case starts:
+			_, err = x.state.Apply(x.env, x.env.Begin(e), d)
+		case input:
+			err = x.state.Take(x.env, fired, e, d)
+		default:
+			_, err = x.state.Apply(x.env, e, d)
 		}
-		x.state, err = decide.Reject(e, *x.refused, d)
-		return delivery.As(delivery.Permanent, err)
+		if err != nil {
+			return delivery.As(delivery.Permanent, err)
+		}
 	}
-	if e.Type == event.ExecutionStarted {
-		e = x.env.Begin(e)
-	}
-	if fired, ok := decide.InputOf(e); ok {
-		return delivery.As(delivery.Permanent, x.state.Take(x.env, fired, e, d))
-	}
-	_, err = x.state.Apply(x.env, e, d)
-	return delivery.As(delivery.Permanent, err)
-}
-
-// advance computes tasks until the commit is large enough or nothing is left.
-func (s *Service) advance(x *cachedExecution, d *decide.Decision) (err error) {
-	defer recovered(&err)
 	bytes, counted := 0, 0
 	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.timeUp()); first = false {
 		if err := x.state.Advance(x.env, d); err != nil {
@@ -269,27 +271,11 @@ func (s *Service) advance(x *cachedExecution, d *decide.Decision) (err error) {
 // processes a commit.
 const chunkBytes = 1 << 20
 
-// recovered, deferred, turns a panic of a decision into an error of the event, so that it does not end
-// the process.
+// recovered, deferred, turns a panic of a decision into an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
 	}
-}
-
-// continueLater leaves the rest of a long step to an event of its own, so that operators' commands can
-// be handled in between. A step begun by an external event is handed on after one commit, because the
-// execution may no longer listen if that event is delivered again. It reports whether this commit is
-// the message's last.
-func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool, before int64) (last bool) {
-	if !x.state.Ready() {
-		return true
-	}
-	if ack && x.state.Version-before < stepEntries && !s.timeUp() {
-		return false
-	}
-	d.Publish = append(d.Publish, decide.Continuation(x.state))
-	return true
 }
 
 // newCommit turns a decision on version base of an execution into a commit.
