@@ -74,18 +74,14 @@ type action struct {
 	large bool // from Inbox.large
 }
 
-// take returns a batch of one tenant's messages. If there are none, wake is when to call again. A
-// waiting worker returns when the current reader finishes, so its heartbeat stays fresh.
+// take returns a batch of one tenant's messages, after it has read some if necessary. If there are none,
+// wake is when to call again. A waiting worker returns when the current reader finishes, so its heartbeat
+// stays fresh.
 func (in *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	for range 2 {
-		a := in.next()
-		switch {
-		case len(a.batch) > 0:
-			return a.batch, wake, nil
-		case a.changed == nil:
-			return in.read(ctx, a)
-		case in.opts.Block == 0:
-			return nil, time.Time{}, nil // in simulation, the worker that holds these executions takes the rest when it is done
+	a := in.next()
+	for waits := 0; a.changed != nil; a = in.next() {
+		if waits++; waits > 2 || in.opts.Block == 0 { // in simulation, the worker that holds these executions takes the rest when it is done
+			return nil, time.Time{}, nil
 		}
 		select {
 		case <-a.changed:
@@ -93,7 +89,29 @@ func (in *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Tim
 			return nil, time.Time{}, nil
 		}
 	}
-	return nil, time.Time{}, nil
+	if len(a.batch) > 0 {
+		return a.batch, wake, nil
+	}
+	consumer, reads := in.consumer, &in.reading
+	if a.large {
+		consumer, reads = in.large, &in.readsLarge
+	}
+	f, err := consumer.Fetch(ctx, a.count, a.block, a.skip...)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	*reads, in.largeDue = false, in.largeDue || !a.large
+	if a.large && f.Events > 0 || in.largeAt.IsZero() {
+		in.largeAt = f.Now
+	} else if a.large && f.Now.Sub(in.largeAt) > largeTime {
+		in.large.ForgetLarge()
+	}
+	in.contention.Record(f.Messages, f.Now)
+	in.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool { return m.Claimed && in.has(m) }))
+	in.broadcast()
+	if batch = in.pick(); len(batch) > 0 {
+		return batch, f.Now, nil // the error will recur when nothing else is left
+	}
+	return nil, f.Wake, err
 }
 
 // next decides what a worker does next. A batch comes first, but before each batch of a tenant with a
@@ -159,30 +177,6 @@ const (
 	largeBlock = 50 * time.Millisecond // the same, with large events: by then they may be small again
 	largeTime  = 5 * time.Second       // after which tenants without events are read with the others again
 )
-
-// read fetches new messages and takes a batch of them.
-func (in *Inbox) read(ctx context.Context, what action) (batch []store.Message, wake time.Time, err error) {
-	consumer, reads := in.consumer, &in.reading
-	if what.large {
-		consumer, reads = in.large, &in.readsLarge
-	}
-	f, err := consumer.Fetch(ctx, what.count, what.block, what.skip...)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	*reads, in.largeDue = false, in.largeDue || !what.large
-	if what.large && f.Events > 0 || in.largeAt.IsZero() {
-		in.largeAt = f.Now
-	} else if what.large && f.Now.Sub(in.largeAt) > largeTime {
-		in.large.ForgetLarge()
-	}
-	in.contention.Record(f.Messages, f.Now)
-	in.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool { return m.Claimed && in.has(m) }))
-	in.broadcast()
-	if batch = in.pick(); len(batch) > 0 {
-		return batch, f.Now, nil // the error will recur when nothing else is left
-	}
-	return nil, f.Wake, err
-}
 
 // fetchCommands fetches operators' commands that are queued in the streams of tenants with work behind
 // entries that this process has not read yet.

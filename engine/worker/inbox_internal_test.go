@@ -154,27 +154,21 @@ func TestLargeEventsAreReadApart(t *testing.T) {
 	if second.changed != nil || second.large || !slices.Equal(second.skip, []string{"b"}) {
 		t.Errorf("the second worker reads %+v, want all but b", second)
 	}
-	for _, r := range []action{first, second} {
-		if _, _, err := b.read(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
 	// A single worker reads them in turns.
-	var turns []bool
-	for range 4 {
-		read := b.next()
-		turns = append(turns, read.large)
-		if _, _, err := b.read(t.Context(), read); err != nil {
-			t.Fatal(err)
+	b.reading, b.readsLarge, b.largeDue = false, false, true
+	read := func() (large bool) {
+		if batch, _, err := b.take(t.Context()); err != nil || len(batch) > 0 {
+			t.Fatalf("%q, %v: want nothing", text(batch), err)
 		}
+		return !b.largeDue
 	}
-	if want := []bool{true, false, true, false}; !slices.Equal(turns, want) {
+	if turns, want := []bool{read(), read(), read(), read()}, []bool{true, false, true, false}; !slices.Equal(turns, want) {
 		t.Errorf("a single worker reads large events %v, want %v", turns, want)
 	}
 	// After a while without such events, all are read together again.
 	b.largeAt = b.largeAt.Add(-2 * largeTime)
-	if _, _, err := b.read(t.Context(), action{count: 1, skip: []string{"a", "c"}, large: true}); err != nil {
-		t.Fatal(err)
+	if !read() {
+		t.Error("it does not look for large events")
 	}
 	if read := b.next(); read.large || len(read.skip) > 0 || read.block != b.opts.Block {
 		t.Errorf("the next read is %+v, want all tenants", read)
