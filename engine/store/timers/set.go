@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/event"
@@ -34,65 +35,55 @@ type Applied struct {
 // in its Applied. After an error of Apply the outcome is unknown. The returned time is Redis' own.
 func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
-	var tenants []string
-	places := map[string][]int{} // indexes of the requests of each tenant
-	for i := range requests {
-		tenant := requests[i].Tenant
-		if places[tenant] == nil {
-			tenants = append(tenants, tenant)
-		}
-		places[tenant] = append(places[tenant], i)
+	order := make([]int, len(requests)) // their indexes, by tenant
+	for i := range order {
+		order[i] = i
 	}
-	for _, tenant := range tenants {
-		for part := range slices.Chunk(places[tenant], maxRequests) {
-			if now, err = ts.apply(ctx, tenant, part, requests, out); err != nil {
-				return nil, now, store.Failed("set timers", err)
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(requests[a].Tenant, requests[b].Tenant) })
+	for len(order) > 0 {
+		first := &requests[order[0]]
+		keys := []string{
+			ts.keys.Stream(first.Tenant), ts.keys.Timers(first.Tenant), ts.keys.TimerKeys(first.Tenant), ts.keys.ForgottenKeys(first.Tenant),
+			ts.keys.AskedTimers(first.Tenant),
+		}
+		var answered store.IDRange
+		var args []any
+		n := 0
+		for ; n < len(order) && n < maxRequests && requests[order[n]].Tenant == first.Tenant; n++ {
+			r, action := &requests[order[n]], "set"
+			if r.Cancel {
+				action = "cancel"
+			}
+			answered.Add(r.ID)
+			keys = append(keys, ts.keys.Execution(r.Timer.Tenant, r.Timer.Execution))
+			args = append(args, r.ID, action, FormatScore(r.Timer.Due()), ts.member(&r.Timer), store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
+		}
+		args = append([]any{first.Group, first.Consumer, answered.First, answered.Last}, args...)
+		reply, err := setTimersScript.Run(ctx, ts.rdb, keys, args...).StringSlice()
+		if err == nil && (len(reply) < 3 || len(reply[2]) != n) {
+			err = wire.ErrReply
+		}
+		if err != nil {
+			return nil, now, store.Failed("set timers", err)
+		}
+		seconds, _ := strconv.ParseInt(reply[0], 10, 64)
+		microseconds, _ := strconv.ParseInt(reply[1], 10, 64)
+		now = time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC()
+		results, errs := reply[2], reply[3:]
+		for i, at := range order[:n] {
+			out[at].Mine = results[i] != '0'
+			if results[i] == '!' && len(errs) > 0 {
+				out[at].Err = store.Failed("set a timer", errors.New(errs[0]))
+				errs = errs[1:]
 			}
 		}
+		order = order[n:]
 	}
 	return out, now, nil
 }
 
 // maxRequests is the number of requests that one script call applies: Lua limits the arguments.
 const maxRequests = 1000
-
-// apply applies the requests at some indexes, all of one tenant.
-func (ts Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
-	first := &requests[places[0]]
-	keys := []string{ts.keys.Stream(tenant), ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant), ts.keys.AskedTimers(tenant)}
-	var answered store.IDRange
-	for _, place := range places {
-		r := &requests[place]
-		answered.Add(r.ID)
-		keys = append(keys, ts.keys.Execution(r.Timer.Tenant, r.Timer.Execution))
-	}
-	args := []any{first.Group, first.Consumer, answered.First, answered.Last}
-	for _, place := range places {
-		r, action := &requests[place], "set"
-		if r.Cancel {
-			action = "cancel"
-		}
-		args = append(args, r.ID, action, FormatScore(r.Timer.Due()), ts.member(&r.Timer), store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
-	}
-	reply, err := setTimersScript.Run(ctx, ts.rdb, keys, args...).StringSlice()
-	if err != nil {
-		return now, err
-	}
-	if len(reply) < 3 || len(reply[2]) != len(places) {
-		return now, wire.ErrReply
-	}
-	seconds, _ := strconv.ParseInt(reply[0], 10, 64)
-	microseconds, _ := strconv.ParseInt(reply[1], 10, 64)
-	results, errs := reply[2], reply[3:]
-	for i, place := range places {
-		out[place].Mine = results[i] != '0'
-		if results[i] == '!' && len(errs) > 0 {
-			out[place].Err = store.Failed("set a timer", errors.New(errs[0]))
-			errs = errs[1:]
-		}
-	}
-	return time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC(), nil
-}
 
 // member returns the member of a timer in the sorted set. Only an input may contain secrets.
 func (ts Timers) member(t *event.Timer) string {
