@@ -41,22 +41,16 @@ func New(inbox *Inbox, caller *Caller, limits decide.Limits) *Service {
 
 // Step performs one task, or computes several, if there are any. It returns when to call it
 // again: immediately for a time in the past, and for the zero time only when something is
-// written to a stream.
+// written to a stream. It returns only errors of Redis, after which the request is handled again; errors
+// of the request itself are settled here.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	j, wake, err := s.inbox.take(ctx)
-	switch {
-	case err != nil || j == nil:
+	if err != nil || j == nil {
 		return wake, err
-	case j.computes:
-		return wake, s.compute(ctx, j)
-	default:
-		return wake, s.single(ctx, j)
 	}
-}
-
-// single performs one task and reports its result. It returns only errors of Redis, after which the
-// request is handled again; errors of the request itself are settled here.
-func (s *Service) single(ctx context.Context, j *job) error {
+	if j.computes {
+		return wake, s.compute(ctx, j)
+	}
 	// A task ends early if its request is lost to another executor.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -73,9 +67,9 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	if errors.Is(context.Cause(ctx), errLost) {
 		j.unfinished, j.err = j.err != nil, nil
 	}
-	err := j.err
+	err = j.err
 	s.inbox.done(j)
-	return err
+	return wake, err
 }
 
 // compute performs tasks that need nothing from outside, one after another, and reports them

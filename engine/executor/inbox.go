@@ -88,7 +88,8 @@ type action struct {
 	others bool // from Inbox.otherTenants
 }
 
-// take returns a request. If there is none, wake is when to call again.
+// take returns a request, after it has read some for all executors if necessary. If there is none, wake is
+// when to call again.
 func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 	for {
 		a := in.next()
@@ -96,16 +97,41 @@ func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 		case a.job != nil:
 			return a.job, a.job.message.Read, nil
 		case a.wakeup != nil:
-			if !in.wait(ctx, a) {
-				return nil, time.Time{}, nil
+			if in.wait(ctx, a) {
+				continue
 			}
-		case a.count > 0:
-			requests, wake, err := in.read(ctx, a)
-			if err != nil || requests == 0 && (len(a.skip) == 0 || a.others) { // the tenants left out still have requests
-				return nil, wake, err
+			return nil, time.Time{}, nil
+		case a.count == 0: // in simulation, the reader or the isolated task wakes the others
+			return nil, time.Time{}, nil
+		}
+		consumer := in.consumer
+		if a.others {
+			consumer = in.otherTenants
+		}
+		f, err := consumer.Fetch(ctx, a.count, a.block, a.skip...)
+		in.mu.Lock()
+		if a.others {
+			in.readingOthers = false
+		} else {
+			in.reading, in.caughtUp = false, f.Events == 0 && len(a.skip) == 0
+		}
+		in.contention.Record(f.Messages, f.Now)
+		calls, requests := in.calls.Size(), 0
+		for i := range f.Messages {
+			if m := &f.Messages[i]; in.held[addressOf(m)] {
+				in.redelivered(&job{message: *m})
+			} else {
+				in.put(&job{message: *m})
+				requests++
 			}
-		default:
-			return nil, time.Time{}, nil // in simulation, the reader or the isolated task wakes the others
+		}
+		in.readAhead.saw(f.Events, in.calls.Size()-calls, f.Tenants)
+		if err != nil {
+			in.wakeExecutors() // this one pauses now
+		}
+		in.mu.Unlock()
+		if err != nil || requests == 0 && (len(a.skip) == 0 || a.others) { // the tenants left out still have requests
+			return nil, f.Wake, err
 		}
 	}
 }
@@ -264,38 +290,6 @@ func (in *Inbox) wait(ctx context.Context, a action) bool {
 		in.wakeExecutors() // another executor must look for work
 	}
 	return ctx.Err() == nil
-}
-
-// read fetches new events for all executors and returns how many requests are among them.
-// If there are none, wake is when to read again.
-func (in *Inbox) read(ctx context.Context, what action) (requests int, wake time.Time, err error) {
-	consumer := in.consumer
-	if what.others {
-		consumer = in.otherTenants
-	}
-	f, err := consumer.Fetch(ctx, what.count, what.block, what.skip...)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if what.others {
-		in.readingOthers = false
-	} else {
-		in.reading, in.caughtUp = false, f.Events == 0 && len(what.skip) == 0
-	}
-	in.contention.Record(f.Messages, f.Now)
-	before := in.calls.Size()
-	for i := range f.Messages {
-		if m := &f.Messages[i]; in.held[addressOf(m)] {
-			in.redelivered(&job{message: *m})
-		} else {
-			in.put(&job{message: *m})
-			requests++
-		}
-	}
-	in.readAhead.saw(f.Events, in.calls.Size()-before, f.Tenants)
-	if err != nil {
-		in.wakeExecutors() // this one pauses now
-	}
-	return requests, f.Wake, err
 }
 
 // put queues a request.

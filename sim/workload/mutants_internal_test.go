@@ -100,7 +100,7 @@ func mutants() []mutant {
 		{"an unfinished decision is abandoned", "worker Service.commitsOf || 2 operand 1", never, "another worker continues what an event started", 2},
 		{"each part of a long decision acknowledges", "worker Service.commitsOf && 2 operand 2", always, "a decision larger than a commit is continued", 0},
 		{"an event for an execution that has not started is dropped", "worker Service.load case 3 stmt 1", returned, "a message that cannot be handled is dead-lettered in time", 0},
-		{"an undelivered result is forgotten", "executor outbox.reply if 1", never, "live processes keep their messages", 2},
+		{"an undelivered result is forgotten", "executor outbox.reply if 3", never, "live processes keep their messages", 2},
 		{"the lease of a waiting message is not renewed", "executor Inbox.Held call 4", zeroed, "a call longer than a lease is made once", 2},
 		{"one crash too many before a dead letter", "delivery Poison < 1 operand 2", added("1"), "a message that crashes five processes is dead-lettered", 0},
 		{"an early event is dead-lettered too soon", "delivery Policy.attempts call 2 arg 2", zeroed, "a message that cannot be handled is dead-lettered in time", 0},
