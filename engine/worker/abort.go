@@ -38,8 +38,12 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (
 func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (*store.Commit, error) {
 	x, err := s.store.Execution(ctx, m.Tenant, m.Event.Execution)
 	if x.Version == 0 && (err == nil || errors.Is(err, store.ErrNotFound)) && m.Event.Type == event.ExecutionStarted {
-		if c, err := s.refusal(m, dead); err == nil {
-			return c, nil
+		// It fails at its start so that its parent is notified.
+		begins := &cachedExecution{state: decide.New(), refused: &event.Ended{Error: dead.Problem()}}
+		for c, err := range s.commitsOf(begins, &m, m.Event, true) {
+			if err == nil {
+				return &c, nil
+			}
 		}
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && decide.Status(x.Status).Ended() {
@@ -64,19 +68,6 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	announce(c, s.lifecycleOf(&cachedExecution{state: state}, &m.Event))
 	c.Error = event.Encode(state.Error)
 	return c, nil
-}
-
-// refusal returns the commit of an execution that fails at its start so that its parent is notified.
-func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, error) {
-	var d decide.Decision
-	state, err := decide.Reject(m.Event, event.Ended{Error: dead.Problem()}, &d)
-	if err != nil {
-		return nil, err
-	}
-	x := &cachedExecution{state: state}
-	x.lifecycle = s.lifecycleOf(x, &m.Event)
-	c, err := s.newCommit(x, &m, true, 0, &d)
-	return &c, err
 }
 
 // release adds to the commit what an aborted execution still holds: its timers, its listeners and its
