@@ -107,7 +107,8 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 	if err != nil || len(poll.Due) == 0 {
 		return poll.Next, err
 	}
-	if _, err := timers.New(m.store).Fire(ctx, anyTenant, poll.Due); err != nil {
+	_, after, err := timers.New(m.store).Fire(ctx, anyTenant, poll, atOnce)
+	if err != nil {
 		return poll.Next, err
 	}
 	for _, d := range poll.Due {
@@ -119,7 +120,10 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 			m.move.Timers = append(m.move.Timers, d.Timer)
 		}
 	}
-	return poll.Now, nil // check again
+	if len(after.Due) > 0 {
+		return after.Now, nil // check again
+	}
+	return after.Next, nil
 }
 
 // publishDue publishes the scheduled events that are due.

@@ -134,9 +134,8 @@ func (d *consumer) fire(t *testing.T, within time.Duration) {
 	must(t, err)
 	d.mini.SetTime(now.Add(within))
 	poll, err := timers.New(d.Store).Poll(t.Context(), tenant, 10)
-	due := poll.Due
 	must(t, err)
-	if n, err := timers.New(d.Store).Fire(t.Context(), tenant, due); err != nil || n != 1 {
+	if n, _, err := timers.New(d.Store).Fire(t.Context(), tenant, poll, 1); err != nil || n != 1 {
 		t.Fatalf("%d messages are due within %v, want 1: %v", n, within, err)
 	}
 }

@@ -47,19 +47,19 @@ var dueReads = []check{
 		if !seen.More || seconds(seen.Due) != "0 1 " {
 			t.Fatalf("due %s, more %t", seconds(seen.Due), seen.More)
 		}
-		n, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 10)
+		n, next, err := timers.New(w.Store).Fire(t.Context(), tenant, seen, 10)
 		must(t, err)
 		if n != 2 || seconds(next.Due) != "2 3 4 " || next.More || !next.Next.IsZero() || next.Now.IsZero() {
 			t.Errorf("fired %d; then %s, more %t, next %v", n, seconds(next.Due), next.More, next.Next)
 		}
-		if n, again, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
+		if n, again, err := timers.New(w.Store).Fire(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
 			t.Errorf("fired %d again, %v; then %s", n, err, seconds(again.Due))
 		}
 	}},
 	{"many overdue timers do not delay one that has just come due", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 20)
 		seen := w.poll(t, 4)
-		_, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 4)
+		_, next, err := timers.New(w.Store).Fire(t.Context(), tenant, seen, 4)
 		must(t, err)
 		if got := seconds(next.Due); got != "4 5 18 19 " || !next.More || !next.Next.Equal(next.Now) {
 			t.Errorf("then %s, more %t", got, next.More)
@@ -67,7 +67,7 @@ var dueReads = []check{
 		fired := 4
 		for len(next.Due) > 0 {
 			var n int
-			n, next, err = timers.New(w.Store).FireAndPoll(t.Context(), tenant, next, 4)
+			n, next, err = timers.New(w.Store).Fire(t.Context(), tenant, next, 4)
 			must(t, err)
 			fired += n
 		}
@@ -77,7 +77,7 @@ var dueReads = []check{
 	}},
 	{"a read of one timer is not split", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 3)
-		_, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, w.poll(t, 1), 1)
+		_, next, err := timers.New(w.Store).Fire(t.Context(), tenant, w.poll(t, 1), 1)
 		must(t, err)
 		if got := seconds(next.Due); got != "1 " || !next.More {
 			t.Errorf("then %s, more %t", got, next.More)
@@ -87,7 +87,7 @@ var dueReads = []check{
 		const n = 1000
 		w.overdue(t, tenant, 0, n)
 		must(t, w.rdb.ScriptFlush(t.Context()).Err())
-		fired, next, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, w.poll(t, n), n)
+		fired, next, err := timers.New(w.Store).Fire(t.Context(), tenant, w.poll(t, n), n)
 		must(t, err)
 		if got := w.rdb.XLen(t.Context(), streamKey).Val(); fired != n || got != n || w.timers(t) != 0 || len(next.Due) != 0 {
 			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
@@ -101,7 +101,7 @@ var dueReads = []check{
 			t.Helper()
 			w.overdue(t, tenant, 0, n)
 			seen := w.poll(t, 100)
-			if fired, _, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 100); fired != n || err != nil {
+			if fired, _, err := timers.New(w.Store).Fire(t.Context(), tenant, seen, 100); fired != n || err != nil {
 				t.Fatalf("fired %d, %v", fired, err)
 			}
 		}
@@ -137,7 +137,7 @@ var dueReads = []check{
 		read(store.TimerGroup)
 		w.overdue(t, tenant, 0, 2)
 		seen := w.poll(t, 100)
-		if fired, _, err := timers.New(w.Store).FireAndPoll(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
+		if fired, _, err := timers.New(w.Store).Fire(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
 			t.Fatalf("fired %d, %v", fired, err)
 		}
 		if n := read(store.TimerGroup); n != 1 {

@@ -38,14 +38,13 @@ func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 func (w *environment) fireAll(t *testing.T) []timers.Due {
 	t.Helper()
 	poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 100)
-	due := poll.Due
 	must(t, err)
-	n, err := timers.New(w.Store).Fire(t.Context(), tenant, due)
+	n, _, err := timers.New(w.Store).Fire(t.Context(), tenant, poll, 1)
 	must(t, err)
-	if n != len(due) {
-		t.Fatalf("fired %d of %d", n, len(due))
+	if n != len(poll.Due) {
+		t.Fatalf("fired %d of %d", n, len(poll.Due))
 	}
-	return due
+	return poll.Due
 }
 
 func (w *environment) timers(t *testing.T) int64 {
@@ -142,7 +141,7 @@ var firings = []check{
 			t.Fatalf("due %v, next %v at %v: want two, and more immediately", due, next, now)
 		}
 		for range 2 {
-			_, err = timers.New(w.Store).Fire(t.Context(), tenant, due)
+			_, _, err = timers.New(w.Store).Fire(t.Context(), tenant, poll, 1)
 			must(t, err)
 		}
 		got, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
@@ -181,7 +180,7 @@ var firings = []check{
 			t.Errorf("due %v, next %v, want %v", due, next, omitted.FireAt)
 		}
 		member := w.rdb.ZRange(t.Context(), timersKey, 0, 0).Val()[0]
-		n, err := timers.New(w.Store).Fire(t.Context(), tenant, []timers.Due{{Timer: omitted, Member: member}})
+		n, _, err := timers.New(w.Store).Fire(t.Context(), tenant, timers.Poll{Due: []timers.Due{{Timer: omitted, Member: member}}}, 1)
 		if err != nil || n != 0 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v, %d left", n, err, w.timers(t))
 		}
@@ -276,9 +275,8 @@ var firings = []check{
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
 		}
 		poll, err := timers.New(w.Store).Poll(t.Context(), tenant, 10)
-		due := poll.Due
 		must(t, err)
-		n, err := timers.New(w.Store).Fire(t.Context(), tenant, due)
+		n, _, err := timers.New(w.Store).Fire(t.Context(), tenant, poll, 1)
 		if n != 1 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v; %d timers left, want 1 and 1", n, err, w.timers(t))
 		}
@@ -297,9 +295,8 @@ var firings = []check{
 		must(t, err)
 		mine(t, true)(schedule(t, st, msgs[0], timer(0)))
 		poll, err := timers.New(st).Poll(t.Context(), tenant, 10)
-		due := poll.Due
 		must(t, err)
-		if n, err := timers.New(st).Fire(t.Context(), tenant, due); n != 1 || err != nil {
+		if n, _, err := timers.New(st).Fire(t.Context(), tenant, poll, 1); n != 1 || err != nil {
 			t.Errorf("fired %d, %v", n, err)
 		}
 		for _, key := range w.rdb.Keys(t.Context(), "*").Val() {

@@ -183,7 +183,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (poll timers.Poll, 
 		return poll, nil
 	}
 	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: poll.Now})
-	fired, after, err := s.timers.FireAndPoll(ctx, tenant, poll, s.batchFor(len(poll.Due)))
+	fired, after, err := s.timers.Fire(ctx, tenant, poll, s.batchFor(len(poll.Due)))
 	if err == nil && fired == len(poll.Due) {
 		s.fired(poll) // otherwise another process fired some of them, and it is unknown which
 	}

@@ -26,7 +26,8 @@ func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error
 		return false, p.Err
 	}
 	p.by = operator(by)
-	n, err := ts.fire(ctx, p.Tenant, []Due{p.Due}, 0)
+	keys, args := ts.fireCall(p.Tenant, []Due{p.Due}, 0)
+	n, err := firedOf(fireScript.Run(ctx, ts.rdb, keys, args...))
 	return n == 1, err
 }
 

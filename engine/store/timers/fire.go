@@ -212,33 +212,22 @@ func ScoreTime(seconds float64) time.Time {
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC()
 }
 
-// Fire publishes the events of due timers and removes the timers, each completely or not at all.
-// It skips timers that are gone, and does nothing if one of them is not due by Redis' clock. It
-// dead-letters invalid timers for tenant. After an error some timers may have fired.
-func (ts Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
-	if err := store.CheckTenant(tenant); err != nil || len(due) == 0 {
-		return 0, err
-	}
-	return ts.fire(ctx, tenant, due, allDue(due))
-}
-
-// allDue returns the first microsecond of Redis' clock at which all of the timers are due.
-func allDue(due []Due) int64 {
-	last := int64(math.MinInt64)
-	for i := range due {
-		last = max(last, micros(due[i].Due()))
-	}
-	return last
-}
-
-// FireAndPoll is Fire of the timers of a poll, which must have some, followed by Poll in one round trip.
+// Fire publishes the events of the due timers of a poll, which must have some, removes these timers, and
+// polls again in the same round trip. Each fires completely or not at all. Fire skips timers that are gone,
+// and does nothing if one of them is not due by Redis' clock. It dead-letters invalid timers for tenant.
+// After an error some timers may have fired.
+//
 // If more than limit timers were due at that poll, half of the returned timers are those that became
 // due most recently so that a backlog does not delay new ones.
-func (ts Timers) FireAndPoll(ctx context.Context, tenant string, seen Poll, limit int) (fired int, next Poll, err error) {
+func (ts Timers) Fire(ctx context.Context, tenant string, seen Poll, limit int) (fired int, next Poll, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, args := ts.fireCall(tenant, seen.Due, allDue(seen.Due))
+	from := int64(math.MinInt64) // the first microsecond of Redis' clock at which all are due
+	for i := range seen.Due {
+		from = max(from, micros(seen.Due[i].Due()))
+	}
+	keys, args := ts.fireCall(tenant, seen.Due, from)
 	for known := false; ; known = true {
 		pipe := ts.rdb.Pipeline()
 		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
@@ -256,12 +245,6 @@ func (ts Timers) FireAndPoll(ctx context.Context, tenant string, seen Poll, limi
 		fired, err = firedOf(reply)
 		return fired, l.read(), err
 	}
-}
-
-// fire fires timers from a microsecond of Redis' clock on.
-func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from int64) (fired int, err error) {
-	keys, args := ts.fireCall(tenant, due, from)
-	return firedOf(fireScript.Run(ctx, ts.rdb, keys, args...))
 }
 
 // firedOf decodes the reply of fireScript.
