@@ -17,10 +17,8 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 )
@@ -126,22 +124,38 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return fmt.Errorf("definition of %s: %w", m.Event.Workflow, err)
 	}
-	task := env.Definition().Task(event.ParseRun(r.TaskID).Ref)
+	run := event.ParseRun(r.TaskID)
+	task := env.Definition().Task(run.Ref)
 	if task == nil {
-		return delivery.As(delivery.Permanent, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, event.ParseRun(r.TaskID).Ref))
+		return delivery.As(delivery.Permanent, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, run.Ref))
 	}
 	scope, err := env.RequestScope(task, r, m.Event.Time)
 	if err != nil {
 		return err
 	}
 	c, computed := env.Compute(task, scope, m.Event.Execution, r.TaskID)
-	switch {
-	case computed:
-	case j.computes:
-		return fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
-	default:
-		if c, err = s.call(ctx, j, r, env, task, scope); err != nil {
-			return err
+	if !computed {
+		if j.computes {
+			return fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
+		}
+		c = event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
+		from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
+		j.reserved = s.caller.Memory.Reserve(m.Tenant)
+		defer j.reserved.Decoded()
+		output, made, err := s.caller.Call(ctx, task, scope, from, j.reserved)
+		c.Call = made
+		if err == nil {
+			err = s.limits.Output(output)
+		}
+		switch {
+		case err == nil:
+			c.Success, c.Output = true, canonical.Encode(output)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		default:
+			if c.Error, err = env.ProblemOf(err, task.Ref); err != nil {
+				return err
+			}
 		}
 	}
 	seen := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
@@ -151,27 +165,4 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	s.inbox.consumer.Report(seen)
 	j.result = &c
 	return nil
-}
-
-// call performs a task that calls another system.
-func (s *Service) call(ctx context.Context, j *job, r event.Requested, env *decide.Env, task *dsl.Task, scope *expr.Scope) (event.Completed, error) {
-	m := j.message
-	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: event.ParseRun(r.TaskID), Now: m.Read}
-	j.reserved = s.caller.Memory.Reserve(m.Tenant)
-	defer j.reserved.Decoded()
-	output, made, err := s.caller.Call(ctx, task, scope, from, j.reserved)
-	c.Call = made
-	if err == nil {
-		err = s.limits.Output(output)
-	}
-	if err == nil {
-		c.Success, c.Output = true, canonical.Encode(output)
-		return c, nil
-	}
-	if ctx.Err() != nil {
-		return c, ctx.Err()
-	}
-	c.Error, err = env.ProblemOf(err, task.Ref)
-	return c, err
 }
