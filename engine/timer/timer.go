@@ -102,7 +102,13 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		return now, err
 	}
 	// Neither a timer that cannot fire nor a backlog of due timers holds up anything else.
-	wake, otherErr := s.register(ctx, now, !more)
+	wake, otherErr := now, error(nil)
+	if len(s.requests) == 0 {
+		wake, otherErr = s.read(ctx, !more && s.opts.Block > 0)
+	}
+	if otherErr == nil {
+		otherErr = s.set(ctx)
+	}
 	if more { // no other service of the process fires them
 		wake = now
 	}
@@ -216,39 +222,9 @@ func (s *Service) fired(poll timers.Poll) {
 	}
 }
 
-// register reads events, and sets and cancels the timers that they request. A poison candidate is
-// handled separately. After an error, the next step repeats the whole batch.
-func (s *Service) register(ctx context.Context, now time.Time, wait bool) (wake time.Time, err error) {
-	if len(s.requests) == 0 {
-		f, err := s.read(ctx, wait && s.opts.Block > 0)
-		if f.Now.IsZero() {
-			return s.watch.clock(), err
-		}
-		if now = f.Now; err != nil || f.Events == 0 {
-			return earlier(f.Wake, s.watch.upcoming(s)), err
-		}
-	}
-	for len(s.requests) > 0 {
-		batch := s.requests
-		if n := slices.IndexFunc(batch, delivery.PoisonCandidate); n >= 0 {
-			batch = batch[:max(n, 1)]
-		}
-		if !s.watch.isolation.Enter(batch[0]) {
-			return now, delivery.ErrBusy
-		}
-		err := s.consumer.Handle(ctx, batch, func() error { return s.apply(ctx, batch) })
-		s.watch.isolation.Leave()
-		if err != nil {
-			return now, err
-		}
-		s.hold(s.requests[len(batch):])
-	}
-	return now, nil
-}
-
-// read reads events. With wait, it blocks until there are some or the next timer is due. It returns
-// nothing if another service of the process has blocked instead.
-func (s *Service) read(ctx context.Context, wait bool) (f delivery.Fetched, err error) {
+// read reads events. With wait, it blocks until there are some or the next timer is due, unless another
+// service of the process does: then it rests meanwhile.
+func (s *Service) read(ctx context.Context, wait bool) (wake time.Time, err error) {
 	var block time.Duration
 	if wait {
 		var rest <-chan struct{}
@@ -257,13 +233,13 @@ func (s *Service) read(ctx context.Context, wait bool) (f delivery.Fetched, err 
 			case <-rest:
 			case <-ctx.Done():
 			}
-			return f, nil
+			return s.watch.clock(), nil
 		}
 		if s.opts.alarms(block) {
 			defer s.opts.Alarm(block)()
 		}
 	}
-	f, err = s.consumer.Fetch(ctx, s.opts.Batch, block)
+	f, err := s.consumer.Fetch(ctx, s.opts.Batch, block)
 	if wait {
 		s.idle = f.Events == 0
 		s.watch.arrived(s, f.Now)
@@ -277,7 +253,35 @@ func (s *Service) read(ctx context.Context, wait bool) (f delivery.Fetched, err 
 		s.consumer.Ignore(m)
 		return true
 	}))
-	return f, err
+	switch {
+	case f.Now.IsZero():
+		return s.watch.clock(), err
+	case err != nil || f.Events == 0:
+		return earlier(f.Wake, s.watch.upcoming(s)), err
+	default:
+		return f.Now, nil
+	}
+}
+
+// set sets and cancels the timers that the held events request. A poison candidate is handled separately.
+// After an error, the next step repeats the whole batch.
+func (s *Service) set(ctx context.Context) error {
+	for len(s.requests) > 0 {
+		batch := s.requests
+		if n := slices.IndexFunc(batch, delivery.PoisonCandidate); n >= 0 {
+			batch = batch[:max(n, 1)]
+		}
+		if !s.watch.isolation.Enter(batch[0]) {
+			return delivery.ErrBusy
+		}
+		err := s.consumer.Handle(ctx, batch, func() error { return s.apply(ctx, batch) })
+		s.watch.isolation.Leave()
+		if err != nil {
+			return err
+		}
+		s.hold(s.requests[len(batch):])
+	}
+	return nil
 }
 
 // hold replaces the requests that are held.

@@ -3,7 +3,6 @@ package timer
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -16,7 +15,7 @@ import (
 
 // A poison candidate is handled separately, and waits until nothing else is being handled. A batch that
 // was not applied stays, and is applied again.
-func TestRegisterPoisonCandidates(t *testing.T) {
+func TestSetPoisonCandidates(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
 	st := store.New(redistest.Connect(t, mini.Addr()), store.Options{})
@@ -51,20 +50,16 @@ func TestRegisterPoisonCandidates(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.requests[2].Crashes, s.requests[3].Crashes = 2, 3
-	register := func() error {
-		_, err := s.register(t.Context(), time.Time{}, false)
-		return err
-	}
-	if s.watch.isolation.Enter(store.Message{}); !errors.Is(register(), delivery.ErrBusy) || len(s.Held()) != 3 {
+	if s.watch.isolation.Enter(store.Message{}); !errors.Is(s.set(t.Context()), delivery.ErrBusy) || len(s.Held()) != 3 {
 		t.Errorf("%d are held beside another message, want the first candidate and those behind it", len(s.Held()))
 	}
 	s.watch.isolation.Leave()
 	mini.SetError("LOADING")
-	if err := register(); err == nil || len(s.Held()) != 3 {
+	if err := s.set(t.Context()); err == nil || len(s.Held()) != 3 {
 		t.Errorf("%d are held, error %v", len(s.Held()), err)
 	}
 	mini.SetError("")
-	if err := register(); err != nil || len(s.Held()) != 0 {
+	if err := s.set(t.Context()); err != nil || len(s.Held()) != 0 {
 		t.Errorf("%d are held, error %v", len(s.Held()), err)
 	}
 	if len(batches) != 4 || batches[0] != 2 || batches[1] != 1 || batches[2] != 1 || batches[3] != 1 {
