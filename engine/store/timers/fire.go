@@ -259,11 +259,14 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	return int(wire.List(reply).Number(0)), store.Failed("fire", err)
 }
 
-// fireCall returns the keys and arguments of a call of fireScript for one timer or more.
+// fireCall returns the keys and arguments of a call of fireScript for one timer or more, which all are due
+// from a microsecond of Redis' clock on.
 func (ts Timers) fireCall(tenant string, due []Due, from int64) (keys []string, args []any) {
-	f := &fireArgs{store: ts.store, streams: map[string]int{}}
+	f := &fireArgs{store: ts.store, numbers: map[string]int{}}
+	members := make([]any, len(due))
 	for i := range due {
 		d := &due[i]
+		members[i] = d.Member
 		if d.Err == nil && d.Tenant != tenant && ts.keys.Clustered() {
 			d.Err = fmt.Errorf("read the timer: it is of tenant %s, whose timers are elsewhere", d.Tenant)
 		}
@@ -273,36 +276,27 @@ func (ts Timers) fireCall(tenant string, due []Due, from int64) (keys []string, 
 			f.timer(d)
 		}
 	}
-	keys, args = []string{ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant)}, []any{due[0].Now.Format(time.RFC3339Nano), from, len(due), !ts.rdb.Embedded}
-	for _, to := range f.to {
-		keys, args = append(keys, to.key), append(args, to.tenant)
-	}
-	for i := range due {
-		args = append(args, due[i].Member)
-	}
-	return keys, append(args, f.args...)
+	keys = append([]string{ts.keys.Timers(tenant), ts.keys.TimerKeys(tenant), ts.keys.ForgottenKeys(tenant)}, f.streams...)
+	args = []any{due[0].Now.Format(time.RFC3339Nano), from, len(due), !ts.rdb.Embedded}
+	return keys, slices.Concat(args, f.tenants, members, f.args)
 }
 
 // fireArgs collects the arguments of fireScript for each timer.
 type fireArgs struct {
-	args    []any
 	store   *store.Store
-	streams map[string]int // their numbers
-	to      []target
+	args    []any
+	streams []string       // keys of those that events are published to
+	tenants []any          // of these streams
+	numbers map[string]int // of these streams, by key
 }
-
-// target is a stream that events are published to.
-type target struct{ key, tenant string }
 
 // stream returns the number of a stream, and assigns it on first use.
 func (f *fireArgs) stream(key, tenant string) int {
-	n, known := f.streams[key]
-	if !known {
-		f.to = append(f.to, target{key, tenant})
-		n = len(f.to)
-		f.streams[key] = n
+	if f.numbers[key] == 0 {
+		f.streams, f.tenants = append(f.streams, key), append(f.tenants, tenant)
+		f.numbers[key] = len(f.streams)
 	}
-	return n
+	return f.numbers[key]
 }
 
 // entry adds a timer that publishes exactly these fields.
