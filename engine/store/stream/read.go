@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -54,8 +55,8 @@ type Found struct {
 // Handled is an entry to be acknowledged.
 type Handled struct{ Tenant, ID string }
 
-// Read delivers new entries, up to count for each tenant. It blocks for up to block until there is
-// one; with 0 it does not block.
+// Read acknowledges handled entries and delivers new ones, up to count for each tenant, in one round trip.
+// It blocks for up to block until there is one; with 0 it does not block.
 func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
 	for _, tenant := range r.Tenants {
 		if err := store.CheckTenant(tenant); err != nil {
@@ -65,45 +66,39 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	if s.keys.Clustered() {
 		return s.readSlots(ctx, r, count, block)
 	}
-	got, err := s.readOnce(ctx, r, count, block)
-	if redis.HasErrorPrefix(err, "NOGROUP") {
-		// The group or the stream was removed. Executions recognise events that they
-		// have handled, so reading from the beginning repeats nothing.
-		for _, tenant := range r.Tenants {
-			if otherErr := s.makeGroup(ctx, tenant, r.Group); otherErr != nil && store.Temporary(otherErr) {
-				return got, otherErr
-			}
+	for made := false; ; made = true {
+		q := s.reading(r)
+		q.acknowledge(ctx)
+		if len(r.Tenants) > 0 {
+			q.readGroup(ctx, q.buffer, count, block, r.Tenants)
 		}
-		got, err = s.readOnce(ctx, r, count, block)
+		clock := q.pipe.Time(ctx)
+		err := wire.ExceptNil(q.pipe.Exec(ctx))
+		if err == nil {
+			reply := q.buffer.Reply()
+			q.Now, err = clock.Val().UTC(), s.refused(ctx, r, reply.Err())
+		}
+		if err == nil {
+			_, err = q.take(q.Now)
+		}
+		q.end()
+		switch {
+		case err == nil:
+			return q.Result, nil
+		case redis.HasErrorPrefix(err, "NOGROUP") && !made:
+			// The group or the stream was removed. Executions recognise events that they
+			// have handled, so reading from the beginning repeats nothing.
+			for _, tenant := range r.Tenants {
+				if err := s.makeGroup(ctx, tenant, r.Group); err != nil && store.Temporary(err) {
+					return Result{Now: q.Now}, err
+				}
+			}
+		case len(r.Tenants) > 1 && !store.Temporary(store.Failed("", err)):
+			return s.readEach(ctx, r, count)
+		default:
+			return Result{Now: q.Now}, store.Failed("read the stream", err)
+		}
 	}
-	if err != nil && len(r.Tenants) > 1 && !store.Temporary(store.Failed("", err)) {
-		return s.readEach(ctx, r, count)
-	}
-	return got, store.Failed("read the stream", err)
-}
-
-// readOnce acknowledges handled messages and reads the streams in one round trip.
-func (s Streams) readOnce(ctx context.Context, r Reader, count int, block time.Duration) (Result, error) {
-	q := s.reading(r)
-	defer q.end()
-	q.acknowledge(ctx)
-	if len(r.Tenants) > 0 {
-		q.readGroup(ctx, q.buffer, count, block, r.Tenants)
-	}
-	clock := q.pipe.Time(ctx)
-	if err := wire.ExceptNil(q.pipe.Exec(ctx)); err != nil {
-		return Result{}, err
-	}
-	now := clock.Val().UTC()
-	reply := q.buffer.Reply()
-	if err := reply.Err(); err != nil {
-		return Result{Now: now}, s.refused(ctx, r, err)
-	}
-	if _, err := q.take(now); err != nil {
-		return Result{Now: now}, err
-	}
-	q.Now = now
-	return q.Result, nil
 }
 
 // readEach reads one tenant after the other so that a broken stream does not block the others. It
@@ -112,9 +107,9 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result,
 	for _, tenant := range r.Tenants {
 		one := r
 		one.Tenants = []string{tenant}
-		got, otherErr := s.readOnce(ctx, one, count, 0)
+		got, otherErr := s.Read(ctx, one, count, 0)
 		if otherErr != nil {
-			err = errors.Join(err, store.Failed("read the stream of "+tenant, otherErr))
+			err = errors.Join(err, fmt.Errorf("tenant %s: %w", tenant, otherErr))
 			continue
 		}
 		all = Result{
@@ -127,11 +122,11 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result,
 	return all, err
 }
 
-// refused returns the error that Redis has replied to a read. go-redis does not inspect raw replies,
-// so a harmless command makes it see the same error and drop its connection to a Redis that is no
+// refused returns the error that Redis has replied to a read, if any. go-redis does not inspect raw
+// replies, so a harmless command makes it see the same error and drop its connection to a Redis that is no
 // longer the master.
 func (s Streams) refused(ctx context.Context, r Reader, replied error) error {
-	if !redis.HasErrorPrefix(replied, "NOGROUP") {
+	if replied != nil && !redis.HasErrorPrefix(replied, "NOGROUP") {
 		for _, tenant := range r.Tenants {
 			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
 				return err
