@@ -267,3 +267,22 @@ func TestClaimBesideABrokenStream(t *testing.T) {
 		t.Errorf("%d messages are claimed, error %v; want one, and the error of the broken stream", len(f.Messages), err)
 	}
 }
+
+// Events that the service does not want are acknowledged, even if the stream of another tenant is broken.
+func TestReadBesideABrokenStream(t *testing.T) {
+	t.Parallel()
+	d := newConsumer(t)
+	d.send(t, "a")
+	must(t, d.mini.Set(d.Store.Keys().Stream("a-broken"), "no stream"))
+	opts := delivery.Defaults("worker", store.WorkerGroup)
+	opts.Consumer, opts.Tenants, opts.Block = "w2", delivery.NewTenantSet("a-broken", tenant), 0
+	opts.Wants = func(event.Type) bool { return false }
+	c, err := delivery.NewConsumer(d.Store, opts)
+	must(t, err)
+	for range 2 {
+		_, _ = c.Fetch(t.Context(), 10, 0) // the second read acknowledges, and returns the error of the broken stream
+	}
+	if pending, err := d.Store.Redis().XPending(t.Context(), d.Store.Keys().Stream(tenant), store.WorkerGroup).Result(); err != nil || pending.Count != 0 {
+		t.Errorf("%+v pending, error %v; want none", pending, err)
+	}
+}

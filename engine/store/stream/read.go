@@ -102,7 +102,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 }
 
 // readEach reads one tenant after the other so that a broken stream does not block the others. It
-// returns an error only if it has read no messages.
+// returns an error only if it has read nothing.
 func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
@@ -116,7 +116,7 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (all Result,
 			slices.Concat(all.Messages, got.Messages), slices.Concat(all.Unwanted, got.Unwanted), slices.Concat(all.Found, got.Found), got.Now,
 		}
 	}
-	if len(all.Messages) > 0 {
+	if len(all.Found) > 0 {
 		err = nil
 	}
 	return all, err
