@@ -45,12 +45,9 @@ func TestScriptOnEngine(t *testing.T) {
 
 func onPage(t *testing.T, url, page string) {
 	t.Helper()
-	testscript.Run(t, testscript.Params{
-		Files:               []string{page},
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "redis": inRedis, "until": until},
+	runScripts(t, testscript.Params{
+		Files: []string{page},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code, "redis": inRedis, "until": until},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
 			env.Setenv("TZ", "UTC")

@@ -12,12 +12,9 @@ import (
 // Scripts with a scheduler: each has a real Redis of its own, and a free address for gRPC.
 func TestScriptOnScheduler(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "../testdata/script/scheduler",
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await},
+	runScripts(t, testscript.Params{
+		Dir:  "../testdata/script/scheduler",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await},
 		Setup: func(env *testscript.Env) error {
 			inner, ok := env.T().(testing.TB)
 			if !ok {

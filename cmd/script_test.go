@@ -22,15 +22,24 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"flunq": func() { os.Exit(cmd.Main()) }})
 }
 
+// runScripts runs scripts as all of them are run.
+func runScripts(t *testing.T, p testscript.Params) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("if a wanted output changed on purpose: go test ./cmd -update rewrites it")
+		}
+	})
+	p.UpdateScripts, p.RequireExplicitExec, p.RequireUniqueNames = *update, true, true
+	testscript.Run(t, p)
+}
+
 // The scripts in testdata/script document the commands and test them.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "../testdata/script",
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await},
+	runScripts(t, testscript.Params{
+		Dir:  "../testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
 			env.Setenv("TZ", "UTC")

@@ -24,11 +24,8 @@ const redisKey = "redis"
 // 2026. The command redis fills it.
 func TestScriptOnRedis(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "../testdata/script/redis",
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
+	runScripts(t, testscript.Params{
+		Dir: "../testdata/script/redis",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "redis": inRedis, "clock": setClock,
 		},

@@ -38,7 +38,7 @@ func compare(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
+		t.Errorf("%s (-want +got, -update rewrites it):\n%s", file, diff)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -99,6 +100,25 @@ func officialDocuments(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	folder := specification(tb)
 	return files(tb, folder+"/examples/*/*.yaml", folder+"/examples/*/dsl-reference/*.yaml")
+}
+
+// The schema describes the arguments of each call that can run.
+func TestSchemaOfCalls(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(editor.Schema("workflow"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := reflect.TypeFor[dsl.CallTask]()
+	for i := range kinds.NumField() {
+		name := kinds.Field(i).Name
+		if kinds.Field(i).Type.Kind() != reflect.Pointer || name == "Function" || name == "With" {
+			continue
+		}
+		if protocol := strings.ToLower(name); !strings.Contains(string(text), `"with":{"$ref":"#/definitions/`+protocol+`"}`) {
+			t.Errorf("schema.yaml has no definition for the arguments of call: %s", protocol)
+		}
+	}
 }
 
 // agree changes documents in one place each, and compares the verdicts of the schema and the reader.

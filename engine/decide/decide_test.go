@@ -47,7 +47,7 @@ func TestCases(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(string(section(archive, "history.jsonl")), string(got)); diff != "" {
-				t.Errorf("history differs (-want +got):\n%s", diff)
+				t.Errorf("history differs (-want +got, -update rewrites it):\n%s", diff)
 			}
 		})
 	}

@@ -30,9 +30,7 @@ func TestRestoreOtherFormat(t *testing.T) {
 	}
 }
 
-// The form of a snapshot changes only together with its number. If this test fails, raise
-// the number in snapshotHead, and write the new form to testdata/snapshot-NUMBER.txt with
-// -update.
+// The form of a snapshot changes only together with its number.
 func TestSnapshotForm(t *testing.T) {
 	t.Parallel()
 	const name = "testdata/snapshot-2.txt"
@@ -49,7 +47,7 @@ func TestSnapshotForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
+		t.Errorf("%s (-want +got): raise the number in snapshotHead and here, and -update writes the new form\n%s", name, diff)
 	}
 }
 

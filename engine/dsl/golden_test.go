@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
+				t.Errorf("-want +got, -update rewrites it\n%s", diff)
 			}
 		})
 	}

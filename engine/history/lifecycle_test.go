@@ -52,7 +52,7 @@ func TestLifecycle(t *testing.T) {
 			want.Data = got.Bytes()
 		}
 		if diff := cmp.Diff(string(want.Data), got.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
+			t.Errorf("%s (-want +got, -update rewrites it):\n%s", want.Name, diff)
 		}
 	}
 	if *update {
