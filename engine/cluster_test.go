@@ -175,7 +175,7 @@ func TestExecutionsOnOtherMasters(t *testing.T) {
 	dies.Kill()
 	delete(tenants, dies)
 	until(t, "the timer service notices it", func() bool {
-		return slices.ContainsFunc(e.Health(), func(h engine.Health) bool { return h.Group == "timer" && h.Failures > 0 })
+		return slices.ContainsFunc(e.Health(), func(h engine.Health) bool { return h.Kind == "timer" && h.Failures > 0 })
 	})
 	for _, tenant := range tenants {
 		if err := e.Start(t.Context(), def, engine.StartRequest{Tenant: tenant, ID: "y"}); err != nil {

@@ -206,8 +206,8 @@ type Engine struct {
 
 // Service is one instance of a service.
 type Service struct {
-	Group string // its kind: "worker", "executor", "timer", "bridge", "renewal", "housekeeping", "sweep"
-	Name  string
+	Kind string // "worker", "executor", "timer", "bridge", "renewal", "housekeeping", "sweep" or "heartbeat"
+	Name string
 	// Step does one round of work and returns when to call it again: immediately for a time in
 	// the past, and for the zero time only when something is written to a stream. After
 	// delivery.ErrBusy, call it again a little later.
@@ -239,7 +239,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 		}
 	}
 	renewal := delivery.NewRenewal(st, e.holders, opts.Lease)
-	e.add(Service{Group: "renewal", Name: "renewal-" + opts.Process, Step: renewal.Step, Every: opts.Lease / 3})
+	e.add(Service{Kind: "renewal", Name: "renewal-" + opts.Process, Step: renewal.Step, Every: opts.Lease / 3})
 	if opts.Discover || opts.Retention != (Retention{}) {
 		e.addHousekeeping()
 	}
@@ -292,7 +292,7 @@ func (e *Engine) addWorkers() error {
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Definitions, cache, inbox, opts)
-		e.add(Service{Group: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Handles: worker.Handles})
+		e.add(Service{Kind: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Handles: worker.Handles})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Finish: inbox.Finish})
 	return nil
@@ -314,7 +314,7 @@ func (e *Engine) addExecutors() error {
 	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Trace: e.opts.Trace}, Memory: e.opts.Answers}
 	for i := range e.opts.Executors + e.opts.ExtraExecutors {
 		x := executor.New(inbox, caller, e.opts.Limits)
-		e.add(Service{Group: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Handles: executor.Handles})
+		e.add(Service{Kind: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Handles: executor.Handles})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost, Finish: inbox.Finish})
 	e.closing = append(e.closing, inbox.Close)
@@ -333,7 +333,7 @@ func (e *Engine) addTimers() error {
 			return err
 		}
 		e.holders = append(e.holders, delivery.Holder{Held: t.Held, Finish: t.Finish})
-		e.add(Service{Group: "timer", Name: opts.Consumer, Step: t.Step, Handles: timer.Handles})
+		e.add(Service{Kind: "timer", Name: opts.Consumer, Step: t.Step, Handles: timer.Handles})
 	}
 	e.closing = append(e.closing, watch.Close)
 	return nil
@@ -350,10 +350,10 @@ func (e *Engine) addBridge() error {
 		return err
 	}
 	name := "bridge-" + e.opts.Process
-	e.add(Service{Group: "bridge", Name: name, Step: b.Step, Every: time.Second})
-	e.add(Service{Group: "bridge", Name: name + "-out", Step: b.Out.Step})
+	e.add(Service{Kind: "bridge", Name: name, Step: b.Step, Every: time.Second})
+	e.add(Service{Kind: "bridge", Name: name + "-out", Step: b.Out.Step})
 	if b.In != nil {
-		e.add(Service{Group: "bridge", Name: name + "-in", Step: b.In.Step})
+		e.add(Service{Kind: "bridge", Name: name + "-in", Step: b.In.Step})
 	}
 	e.closing, e.releasing = append(e.closing, b.Close), append(e.releasing, b.Release)
 	return nil

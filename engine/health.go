@@ -25,11 +25,11 @@ const (
 
 // Health is the health of one service instance.
 type Health struct {
-	Group, Name string
-	Status      Status
-	Failures    int       // consecutive failed steps
-	Err         error     // of the last step
-	Since       time.Time // when a step last succeeded, by the machine's clock
+	Kind, Name string
+	Status     Status
+	Failures   int       // consecutive failed steps
+	Err        error     // of the last step
+	Since      time.Time // when a step last succeeded, by the machine's clock
 }
 
 // serviceHealth is the state of a running service.
@@ -73,9 +73,9 @@ func (p *serviceHealth) end(now time.Time, err error) {
 func (p *serviceHealth) health(now time.Time) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := Health{Group: p.service.Group, Name: p.service.Name, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}
+	h := Health{Kind: p.service.Kind, Name: p.service.Name, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}
 	stuck := time.Duration(0)
-	if !p.began.IsZero() && p.service.Group != "executor" {
+	if !p.began.IsZero() && p.service.Kind != "executor" {
 		stuck = now.Sub(p.began)
 	}
 	switch {

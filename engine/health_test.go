@@ -17,7 +17,7 @@ func TestIdleServicesAreHealthy(t *testing.T) {
 		lives := func(since time.Time) bool {
 			seen := 0
 			for _, h := range e.Health() {
-				if h.Group != "worker" && h.Group != "timer" {
+				if h.Kind != "worker" && h.Kind != "timer" {
 					continue
 				}
 				if !h.Since.After(since) {

@@ -55,7 +55,7 @@ func (e *Engine) newHeartbeat() *heartbeat {
 
 // service returns the heartbeat as a service for Run.
 func (h *heartbeat) service() Service {
-	return Service{Group: "heartbeat", Name: "heartbeat-" + h.entry.Name, Step: h.Step, Every: beatEvery}
+	return Service{Kind: "heartbeat", Name: "heartbeat-" + h.entry.Name, Step: h.Step, Every: beatEvery}
 }
 
 // Step renews the entry if it is due or a circuit breaker has changed. Every few minutes it

@@ -63,7 +63,7 @@ func (e *Engine) addHousekeeping() {
 	if !h.discover && !h.retention.Finished.Bounded() {
 		every = trimEvery
 	}
-	e.add(Service{Group: "housekeeping", Name: h.name, Step: h.Step, Every: every})
+	e.add(Service{Kind: "housekeeping", Name: h.name, Step: h.Step, Every: every})
 }
 
 // Step does what is due.

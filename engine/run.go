@@ -48,7 +48,7 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	var wg sync.WaitGroup
 	for _, s := range services {
 		p := e.track(s)
-		wg.Go(func() { loop(ctx, work, p, log.With("service", s.Group, "consumer", s.Name)) })
+		wg.Go(func() { loop(ctx, work, p, log.With("service", s.Kind, "consumer", s.Name)) })
 	}
 	wg.Wait()
 	ended := context.WithoutCancel(ctx)

@@ -46,7 +46,7 @@ func (e *Engine) addSweep() {
 		store: e.Store, examiner: &examine.Examiner{Store: e.Store, Definitions: e.Definitions}, tenantSet: e.tenantSet,
 		observe: e.opts.Activity, name: "sweep-" + e.opts.Process, every: e.opts.Sweep, reported: map[string]bool{},
 	}
-	e.add(Service{Group: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
+	e.add(Service{Kind: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
 }
 
 // Step examines the next executions if it is this process' turn.

@@ -31,11 +31,11 @@ const backlog = 100
 // consumerGroup returns the group of a service and creates it on first use.
 func (sched *scheduler) consumerGroup(s engine.Service) *consumerGroup {
 	for _, g := range sched.groups {
-		if g.group == s.Group {
+		if g.group == s.Kind {
 			return g
 		}
 	}
-	g := &consumerGroup{group: s.Group, handles: s.Handles, hash: hashed("early " + s.Group)}
+	g := &consumerGroup{group: s.Kind, handles: s.Handles, hash: hashed("early " + s.Kind)}
 	sched.groups = append(sched.groups, g)
 	return g
 }

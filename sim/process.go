@@ -54,7 +54,7 @@ func (sim *simulation) boot(ctx context.Context, p *process) error {
 	for _, s := range p.engine.Services() {
 		t := sim.consumerGroup(s)
 		it := newService(ctx, p, t, s)
-		if p.incarnation > 0 || s.Group == housekeeping || sim.cfg.Waits > 0 && t.firesTimers() {
+		if p.incarnation > 0 || s.Kind == housekeeping || sim.cfg.Waits > 0 && t.firesTimers() {
 			sim.wakeService(it) // other processes may have left messages to claim; or it has to block in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)

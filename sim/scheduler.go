@@ -282,7 +282,7 @@ func (sched *scheduler) reschedule(s *service) {
 func (sched *scheduler) wakeRenewals() bool {
 	found := false
 	for _, s := range sched.services {
-		if s.Group != renewal || !s.parked || s.process.stopping || !s.wake.IsZero() || !sched.busy(s.process) {
+		if s.Kind != renewal || !s.parked || s.process.stopping || !s.wake.IsZero() || !sched.busy(s.process) {
 			continue
 		}
 		sched.wakeService(s)
@@ -295,7 +295,7 @@ func (sched *scheduler) wakeRenewals() bool {
 // frozen.
 func (sched *scheduler) busy(p *process) bool {
 	for _, s := range sched.active {
-		if s.process == p && s.Group == "executor" && !s.parked && !sched.clock.now.Before(p.frozen) {
+		if s.process == p && s.Kind == "executor" && !s.parked && !sched.clock.now.Before(p.frozen) {
 			return true
 		}
 	}

@@ -1,5 +1,5 @@
 // Package executor is the service that performs workflow tasks that call other systems, and reports
-// their results.
+// their results. With engine.Options.Remote it also performs those that only compute.
 //
 // Service.Step takes a request from the Inbox, which reads like that of the workers. Service.perform
 // finds the task in its definition and calls the other system (Caller.Call). The outbox sends the

@@ -196,10 +196,10 @@ type serviceHealth struct {
 func groups(e *engine.Engine) (found map[string]*serviceHealth, total serviceHealth) {
 	found = map[string]*serviceHealth{}
 	for _, s := range e.Health() {
-		h := found[s.Group]
+		h := found[s.Kind]
 		if h == nil {
 			h = &serviceHealth{}
-			found[s.Group] = h
+			found[s.Kind] = h
 		}
 		h.add(s)
 		total.add(s)
