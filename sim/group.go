@@ -275,5 +275,5 @@ func (sched *scheduler) hasPending(g *consumerGroup) bool {
 	return false
 }
 
-// renewal is the group of the services that renew leases.
+// renewal is the kind of the services that renew leases.
 const renewal = "renewal"

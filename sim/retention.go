@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// housekeeping is the group of the services that remove old data.
+// housekeeping is the kind of the services that remove old data.
 const housekeeping = "housekeeping"
 
 // simulatedRetention returns the retention of a simulation: in some with several processes,
