@@ -17,7 +17,7 @@ func Keywords() []string {
 // Formats returns the formats that Validate checks.
 func Formats() []string {
 	return []string{
-		"date", "date-time", "time", "duration", "period", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
+		"date", "date-time", "time", "duration", "period", "email", "hostname", "ipv4", "ipv6",
 		"uri", "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex", "semver",
 	}
 }

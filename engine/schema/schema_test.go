@@ -147,6 +147,20 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
+// Each of the formats rejects some text.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for _, format := range schema.Formats() {
+		s, err := schema.Compile(object{"format": format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Validate("a b") == nil && s.Validate("(%zz{") == nil {
+			t.Errorf("%s is not checked", format)
+		}
+	}
+}
+
 func BenchmarkValidate(b *testing.B) {
 	s, err := schema.Compile(object{
 		"type": "object", "required": list{"name"},
