@@ -245,7 +245,7 @@ func check(e *event.Event) error {
 			return fmt.Errorf("attribute %.40q: want a name of a to z and 0 to 9", name)
 		}
 		switch name {
-		case event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed":
+		case event.AttemptAttribute, event.ReplayAttribute, event.FirstFailureAttribute, event.FirstEntryAttribute, event.PackedAttribute:
 			return fmt.Errorf("attribute %s is reserved", name)
 		}
 	}

@@ -73,6 +73,10 @@ const (
 	DefinitionAttribute = "definition" // of a request: the hash of the document
 	AttemptAttribute    = "attempt"    // number of failed deliveries so far
 	ReplayAttribute     = "replay"     // number of replays from the dead letters
+
+	FirstFailureAttribute = "firstfailure" // time of the first failed delivery
+	FirstEntryAttribute   = "firstentry"   // id of the original entry, after failed deliveries
+	PackedAttribute       = "packed"       // all fields of an entry with too many
 )
 
 // AttributeName reports whether CloudEvents allows name for an attribute.
@@ -89,7 +93,7 @@ func AttributeName(name string) bool {
 func OwnAttributes() []string {
 	return []string{
 		"id", "source", "specversion", "type", "time", "data", "tenantid", "workflowid", "executionid", "taskid",
-		DefinitionAttribute, AttemptAttribute, ReplayAttribute, "firstfailure", "firstentry", "packed",
+		DefinitionAttribute, AttemptAttribute, ReplayAttribute, FirstFailureAttribute, FirstEntryAttribute, PackedAttribute,
 	}
 }
 

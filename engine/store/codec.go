@@ -68,7 +68,7 @@ func (c *Codec) ReadFields(m *Message, fields []string) {
 	m.Event, m.Err = c.Decode(fields)
 	m.Event.Tenant = m.Tenant  // whatever the sender says
 	if m.Event.Time.IsZero() { // CloudEvents may have no time
-		m.Event.Time = IDTime(cmp.Or(m.Event.Ext[firstEntryField], m.ID))
+		m.Event.Time = IDTime(cmp.Or(m.Event.Ext[event.FirstEntryAttribute], m.ID))
 	}
 	m.recall()
 	if len(fields)/2 > MaxFields {

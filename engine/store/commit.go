@@ -311,7 +311,7 @@ func (c *Commit) written(e *event.Event, from int) int {
 // DeadLetterArgs returns the fields of a dead letter.
 func (s *Store) DeadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 	last := now.Format(time.RFC3339Nano)
-	first := cmp.Or(wire.FieldMap(m.fields)[firstFailureField], last)
+	first := cmp.Or(wire.FieldMap(m.fields)[event.FirstFailureAttribute], last)
 	return append(wire.Args(m.sent()),
 		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
 		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)

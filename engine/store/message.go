@@ -51,32 +51,25 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 func (m *Message) refuse() {
 	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", len(m.fields)/2, MaxFields)
 	m.Event.Ext = nil
-	m.fields = []string{packedField, string(event.Encode(wire.FieldMap(m.fields)))}
+	m.fields = []string{event.PackedAttribute, string(event.Encode(wire.FieldMap(m.fields)))}
 }
 
 // Unpack returns the fields of an entry that were packed into one. Fields that are not packed are
 // returned unchanged.
 func Unpack(fields []string) []string {
 	all := wire.FieldMap(fields)
-	text, packed := all[packedField]
+	text, packed := all[event.PackedAttribute]
 	var inner map[string]string
 	if !packed || json.Unmarshal([]byte(text), &inner) != nil {
 		return fields
 	}
-	delete(all, packedField)
+	delete(all, event.PackedAttribute)
 	return append(wire.FieldList(inner), wire.FieldList(all)...)
 }
 
 // MaxFields is the maximum number of fields of an entry: scripts take all of them in one call, and
 // Lua's unpack is limited.
 const MaxFields = 1000
-
-// Fields that the store adds to entries, besides the attempt.
-const (
-	packedField       = "packed"       // all fields of an entry with too many
-	firstFailureField = "firstfailure" // time of the first failed delivery
-	firstEntryField   = "firstentry"   // id of the original entry
-)
 
 // recall reads the fields that earlier deliveries have stored in the entry.
 func (m *Message) recall() {
@@ -89,7 +82,7 @@ func (m *Message) recall() {
 	if n, err := strconv.Atoi(m.Event.Ext[event.ReplayAttribute]); err == nil {
 		m.Replay = n
 	}
-	for _, name := range []string{event.AttemptAttribute, event.ReplayAttribute, firstFailureField, firstEntryField} {
+	for _, name := range []string{event.AttemptAttribute, event.ReplayAttribute, event.FirstFailureAttribute, event.FirstEntryAttribute} {
 		delete(m.Event.Ext, name)
 	}
 	if len(m.Event.Ext) == 0 {
@@ -101,11 +94,11 @@ func (m *Message) recall() {
 func (m Message) Postponed(now time.Time) map[string]string {
 	fields := wire.FieldMap(m.fields)
 	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
-	if fields[firstFailureField] == "" {
-		fields[firstFailureField] = now.Format(time.RFC3339Nano)
+	if fields[event.FirstFailureAttribute] == "" {
+		fields[event.FirstFailureAttribute] = now.Format(time.RFC3339Nano)
 	}
-	if fields[firstEntryField] == "" {
-		fields[firstEntryField] = m.ID
+	if fields[event.FirstEntryAttribute] == "" {
+		fields[event.FirstEntryAttribute] = m.ID
 	}
 	return fields
 }
@@ -113,7 +106,7 @@ func (m Message) Postponed(now time.Time) map[string]string {
 // sent returns the fields as they were sent, without those that Postponed added.
 func (m Message) sent() []string {
 	fields := wire.FieldMap(m.fields)
-	for _, name := range []string{event.AttemptAttribute, firstFailureField, firstEntryField} {
+	for _, name := range []string{event.AttemptAttribute, event.FirstFailureAttribute, event.FirstEntryAttribute} {
 		delete(fields, name)
 	}
 	return wire.FieldList(fields)
@@ -134,7 +127,7 @@ func IDTime(id string) time.Time {
 func (m Message) Order() string {
 	entry := m.ID
 	if m.Attempt > 0 {
-		entry = cmp.Or(wire.FieldMap(m.fields)[firstEntryField], entry)
+		entry = cmp.Or(wire.FieldMap(m.fields)[event.FirstEntryAttribute], entry)
 	}
 	ms, seq, _ := strings.Cut(entry, "-")
 	if at := m.Event.Time.UnixMilli(); m.Replay > 0 && at > 0 {
