@@ -109,13 +109,11 @@ func TestSchemaOfCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := reflect.TypeFor[dsl.CallTask]()
-	for i := range kinds.NumField() {
-		name := kinds.Field(i).Name
-		if kinds.Field(i).Type.Kind() != reflect.Pointer || name == "Function" || name == "With" {
+	for kind := range reflect.TypeFor[dsl.CallTask]().Fields() {
+		if kind.Type.Kind() != reflect.Pointer || kind.Name == "Function" || kind.Name == "With" {
 			continue
 		}
-		if protocol := strings.ToLower(name); !strings.Contains(string(text), `"with":{"$ref":"#/definitions/`+protocol+`"}`) {
+		if protocol := strings.ToLower(kind.Name); !strings.Contains(string(text), `"with":{"$ref":"#/definitions/`+protocol+`"}`) {
 			t.Errorf("schema.yaml has no definition for the arguments of call: %s", protocol)
 		}
 	}
