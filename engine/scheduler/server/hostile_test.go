@@ -29,6 +29,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	r := start(t, nil)
 	var mu sync.Mutex
 	var acknowledged []string
+	loaded := make(chan struct{})
 	var wg sync.WaitGroup
 	for caller := range 16 {
 		c := r.client(t)
@@ -42,12 +43,17 @@ func TestDrainUnderLoad(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				acknowledged = append(acknowledged, id(n))
+				if acknowledged = append(acknowledged, id(n)); len(acknowledged) == 100 {
+					close(loaded)
+				}
 				mu.Unlock()
 			}
 		})
 	}
-	time.Sleep(100 * time.Millisecond) // let the load begin
+	select {
+	case <-loaded:
+	case <-time.After(10 * time.Second):
+	}
 	r.stop()
 	if err := <-r.ended; err != nil {
 		t.Errorf("Run: %v", err)
