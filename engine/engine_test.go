@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -273,6 +275,55 @@ func TestUnknownChild(t *testing.T) {
 		x := ended(t, e, "x")
 		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "test.nobody") {
 			t.Errorf("status %s, error %s", x.Status, x.Error)
+		}
+	})
+}
+
+// stopping is a hook that ends a context at the first command, as a signal may.
+type stopping struct{ stop context.CancelFunc }
+
+func (*stopping) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *stopping) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.stop != nil {
+			h.stop()
+		}
+		if err := ctx.Err(); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h *stopping) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.stop != nil {
+			h.stop()
+		}
+		if err := ctx.Err(); err != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+			return err
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// A process that is asked to stop while it starts logs no failure.
+func TestStopAtStart(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
+		var h stopping
+		rdb.AddHook(&h)
+		e := newEngine(t, rdb, "stopping")
+		ctx, cancel := context.WithCancel(t.Context())
+		h.stop = cancel
+		var log bytes.Buffer
+		if err := e.Run(ctx, slog.New(slog.NewTextHandler(&log, nil))); err != nil || log.Len() > 0 {
+			t.Errorf("error %v, log %q", err, log.String())
 		}
 	})
 }

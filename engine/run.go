@@ -68,7 +68,9 @@ func (e *Engine) awaitRedis(ctx context.Context, log *slog.Logger) error {
 		if err == nil || !store.Temporary(err) {
 			return err
 		}
-		steps.Add(ctx, time.Now(), err)
+		if ctx.Err() == nil {
+			steps.Add(ctx, time.Now(), err)
+		}
 		select {
 		case <-time.After(rest):
 		case <-ctx.Done():
