@@ -188,7 +188,7 @@ func byTime(a, b Row) int  { return a.At.Compare(b.At) }
 func byAge(a, b Row) int   { return b.At.Compare(a.At) }
 func byCount(a, b Row) int { return cmp.Compare(a.Count, b.Count) }
 
-// byLasting sorts by duration; rows that have not ended come last.
+// byLasting compares durations; one that has not ended is the shortest.
 func byLasting(a, b Row) int {
 	return cmp.Compare(lastingOf(a), lastingOf(b))
 }

@@ -244,7 +244,7 @@ func (p *helpPage) draw(a canvas.Area, theme canvas.Theme) {
 	width := min(a.W-6, 60*columns)
 	lines := p.lines(columns)
 	foot := p.scroll.Box(a, theme, p.title, width, len(lines), 1, func(line canvas.Area, at int) { drawHints(line, theme, lines[at]) })
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key closes")+2, 0, canvas.Faint, p.scroll.Below(theme))
+	foot.Put(foot.Put(0, 0, canvas.Faint, closingKey(&p.scroll, "closes"))+2, 0, canvas.Faint, p.scroll.Below(theme))
 }
 
 // helpLine is a title, or several keys side by side.

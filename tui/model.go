@@ -362,8 +362,8 @@ type screen interface {
 	// draw fills an area. The time is that of the source.
 	draw(a canvas.Area, theme canvas.Theme, now time.Time)
 	// key handles a key in the notation of tea.KeyMsg.String(). A key that it does not
-	// handle has its general meaning. If time can be moved, the keys of the time bar
-	// (space n p t T + - [ ]) get here only while the screen is typing.
+	// handle has its general meaning. If time can be moved, the keys of the time bar, see
+	// timeKey, get here only while the screen is typing.
 	key(k string) (cmd tea.Cmd, handled bool)
 	// take takes a response of the source. Each screen sees the responses to all screens,
 	// and ignores those to the others.

@@ -283,7 +283,6 @@ func TestMouse(t *testing.T) {
 	p.has("4 of 30")
 }
 
-// Keys, commands and clicks move time, one move after another.
 // The answers of a question can be clicked, and a click closes a text.
 func TestMouseAnswers(t *testing.T) {
 	t.Parallel()
@@ -304,7 +303,7 @@ func TestMouseAnswers(t *testing.T) {
 	}
 	p.keys("c").click(on("n no")).lacks("╭─ Cancel")
 	p.keys("c").click(2, 2).has("╭─ Cancel").keys("n")
-	p.keys("?").has("any key closes").click(3, 3).lacks("any key closes")
+	p.keys("?").has("esc closes").click(3, 3).lacks("esc closes")
 	if len(s.done) != 1 {
 		t.Errorf("done: %v", s.done)
 	}
@@ -327,6 +326,14 @@ func TestOpenFailedChild(t *testing.T) {
 	playing(t, s, 80, 24, Options{}).has("order-4.1").keys("enter").has("› order-4.1")
 }
 
+// Any key closes a text that fits; a longer one is scrolled.
+func TestClosingKey(t *testing.T) {
+	t.Parallel()
+	playing(t, newScripted(), 160, 48, Options{}).keys("?").has("any key closes").keys(" ").lacks("any key closes")
+	playing(t, newScripted(), 80, 24, Options{}).keys("?", " ").has("esc closes").keys("esc").lacks("esc closes")
+}
+
+// Keys, commands and clicks move time, one move after another.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	f := newPlayback()

@@ -244,5 +244,13 @@ func (r *message) draw(a canvas.Area, theme canvas.Theme) {
 	foot := r.scroll.Box(a, theme, r.title, width, len(lines), 2, func(line canvas.Area, at int) {
 		line.Put(0, 0, style, lines[at])
 	})
-	foot.Put(foot.Put(0, 0, canvas.Faint, "any key continues")+2, 0, canvas.Faint, r.scroll.Below(theme))
+	foot.Put(foot.Put(0, 0, canvas.Faint, closingKey(&r.scroll, "continues"))+2, 0, canvas.Faint, r.scroll.Below(theme))
+}
+
+// closingKey says which key closes a text: some keys scroll one that does not fit.
+func closingKey(s *canvas.Scroll, what string) string {
+	if s.Scrolls() {
+		return "esc " + what
+	}
+	return "any key " + what
 }

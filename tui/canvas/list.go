@@ -100,8 +100,14 @@ func (s *Scroll) Start() { s.Move(-s.lines) }
 // End scrolls to the end.
 func (s *Scroll) End() { s.Move(s.lines) }
 
-// Key handles the keys that scroll.
+// Scrolls reports whether the text has more lines than fit.
+func (s *Scroll) Scrolls() bool { return s.lines > s.Space }
+
+// Key handles the keys that scroll, if there is anything to scroll.
 func (s *Scroll) Key(k string) bool {
+	if !s.Scrolls() {
+		return false
+	}
 	if k == " " {
 		k = "pgdown"
 	}
