@@ -43,7 +43,7 @@ type Config struct {
 	Limits     decide.Limits
 
 	MaxTime  time.Duration // of the virtual clock, which stops there; 0: no limit
-	MaxTasks int           // maximum number of started tasks; 0: no limit
+	MaxTasks int           // the simulation stops once more tasks have started; 0: no limit
 	MaxTurns uint64        // maximum number of turns of services; 0: no limit
 
 	// Observe, if set, is called with the events of each commit to a history; it must not

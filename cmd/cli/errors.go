@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,10 @@ func FlagMisuse(c *cobra.Command, err error) error {
 		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, usage)
 	case errors.As(err, &bad) && bad.GetFlag().Value.Type() == "duration":
 		text = fmt.Sprintf("--%s %q: want a duration such as 30s or 1m30s", bad.GetFlag().Name, bad.GetValue())
+	case errors.As(err, &bad) && bad.GetFlag().Value.Type() == "bool":
+		text = fmt.Sprintf("--%s %q: want true or false", bad.GetFlag().Name, bad.GetValue())
+	case errors.As(err, &bad) && bad.GetFlag().Value.Type() == "uint64":
+		text = fmt.Sprintf("--%s %q: want an integer from 0 to %d", bad.GetFlag().Name, bad.GetValue(), uint64(math.MaxUint64))
 	case errors.As(err, &bad) && errors.As(bad, new(*strconv.NumError)):
 		text = fmt.Sprintf("--%s %q: want an integer", bad.GetFlag().Name, bad.GetValue())
 	case errors.As(err, &bad):

@@ -28,6 +28,9 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	if r.record != "" || r.speed != "" {
 		return nil, cli.Misusef("--record and --speed require the virtual clock, not --redis-url")
 	}
+	if r.seed != 1 || r.start != "" && r.start != "now" {
+		r.Sh.Hint("--seed and --start have no effect with --redis-url")
+	}
 	rdb, err := cli.Dial(ctx, r.redis)
 	if err != nil {
 		return nil, err

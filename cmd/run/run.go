@@ -95,7 +95,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.BoolVar(&r.realTime, "real-time", false, "use the clock of this machine")
 	f.StringVar(&r.speed, "speed", "", "run the virtual clock `N` times as fast as real time, as in 60x")
 	f.StringVar(&r.maxTime, "max-time", "", "stop after `DURATION` of virtual time (30d, 12h, P1M)")
-	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop after `N` started tasks (0: 1,000,000, where the workflow faults)")
+	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop once more than `N` tasks have started (0: 1,000,000, where the workflow faults)")
 	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at `URL` instead")
 	f.StringVar(&r.tenant, "tenant", cli.DefaultTenant, "run it for the tenant `NAME`")
 	f.StringVar(&r.example, "example", "", "run the example `NAME`, with its mocks and input; without a name, list them")
