@@ -25,7 +25,7 @@ type Target struct {
 	Sh                   *Shell
 	url, Tenant, context string // from the flags; empty: from the environment or the configuration
 
-	Tenantless bool // the command does not act for one tenant
+	tenantless bool // the command does not act for one tenant
 
 	Scheduler *SchedulerFile // may also name a Redis; may be nil
 }
@@ -40,6 +40,12 @@ func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 	CompleteFlag(c, "context", CompleteContexts(sh))
 	CompleteFlag(c, "tenant", Complete(t, func(ctx context.Context, r *Remote) ([]string, error) { return r.Store.Tenants(ctx) }))
 	return t
+}
+
+// WithoutTenant hides --tenant, which has no effect on a command that does not act for one tenant.
+func (t *Target) WithoutTenant(c *cobra.Command) {
+	t.tenantless = true
+	_ = c.Flags().MarkHidden("tenant") // the flag exists
 }
 
 // Remote is a connection to the Redis of an engine.
@@ -111,7 +117,7 @@ func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) err
 		if err := run(c.Context(), r, args); err != nil {
 			return err
 		}
-		if all := c.Flags().Lookup("all-tenants"); t.Tenantless || all != nil && all.Changed {
+		if all := c.Flags().Lookup("all-tenants"); t.tenantless || all != nil && all.Changed {
 			return nil
 		}
 		if others, err := r.OtherTenants(c.Context()); err == nil && len(others) > 0 {

@@ -38,7 +38,7 @@ func newDeadLettersListCommand(sh *cli.Shell) *cobra.Command {
 
 If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), the dead
 letters in these streams are also listed, with the stream in their id. The search ends
-after a few thousand keys, and after 10,000 events of each stream; --other-streams
+after some 10,000 keys, and after 10,000 events of each stream; --other-streams
 searches everything.`,
 		Example: `  flunq dlq ls --since 1h --reason timeout
   flunq dlq ls --all-tenants -o wide

@@ -46,7 +46,7 @@ func newTenantsListCommand(sh *cli.Shell) *cobra.Command {
 		Args:    cli.NoArguments,
 	}
 	t := newCommand(c, sh)
-	t.target.Tenantless = true
+	t.target.WithoutTenant(c)
 	c.RunE = t.target.Run(t.listTenants)
 	return c
 }
@@ -180,7 +180,7 @@ scans all keys for leftovers.`,
 		Args:    cli.OneArgument("tenant"),
 	}
 	ch := change{command: newCommand(c, sh, "text", "json", "yaml"), Consent: cli.ConsentFlags(c)}
-	ch.target.Tenantless = true
+	ch.target.WithoutTenant(c)
 	c.RunE = ch.target.Run(ch.removeTenant)
 	return c
 }

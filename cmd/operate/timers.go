@@ -57,7 +57,7 @@ func newTimersListCommand(sh *cli.Shell) *cobra.Command {
 
 If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that
 exist only in these streams are listed last, as "not registered": no service will fire
-them. The search for such streams ends after a few thousand keys; --other-streams
+them. The search for such streams ends after some 10,000 keys; --other-streams
 searches all keys.`,
 		Example: `  flunq timers ls --due 1h
   flunq timers ls --overdue --all-tenants -o wide

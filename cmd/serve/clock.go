@@ -43,7 +43,7 @@ func newClockVerbCommand(sh *cli.Shell, verb, short string) *cobra.Command {
 	k := &clockCommand{sh: sh}
 	c := &cobra.Command{Use: verb, Short: short, Example: "  flunq clock " + verb, Args: cli.NoArguments}
 	k.target, k.format = cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
-	k.target.Tenantless = true
+	k.target.WithoutTenant(c)
 	c.RunE = k.target.Run(func(ctx context.Context, r *cli.Remote, _ []string) error { return k.verb(ctx, r, verb) })
 	return c
 }
@@ -62,6 +62,7 @@ code 7).`,
 		Args: cli.OneArgument("duration"),
 	}
 	k.target, k.format = cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
+	k.target.WithoutTenant(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return k.advance(c.Context(), args[0]) }
 	return c
 }

@@ -27,7 +27,7 @@ type developer struct {
 
 	port                                                 int
 	mocks, secrets, tenant, start, data, http, log, keep string
-	clockGiven, portGiven                                bool
+	clockGiven                                           bool
 	scheduler                                            bool
 	grpc                                                 string
 
@@ -88,7 +88,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	cli.Offer(c, "clock", d.clock)
 	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
 	c.RunE = func(c *cobra.Command, args []string) error {
-		d.clockGiven, d.portGiven = c.Flags().Changed("clock"), c.Flags().Changed("port")
+		d.clockGiven = c.Flags().Changed("clock")
 		return d.run(c.Context(), args)
 	}
 	return c
@@ -284,7 +284,7 @@ func (d *developer) services(ctx context.Context, opts engine.Options, log *slog
 		return err
 	}
 	defer p.close()
-	return serve(ctx, served{sh: d.sh, rdb: d.rdb, opts: opts, log: log, probes: p, scheduling: d.scheduling})
+	return serve(ctx, served{rdb: d.rdb, opts: opts, log: log, probes: p, scheduling: d.scheduling})
 }
 
 // announce prints the address, and publishes it for other commands.

@@ -48,10 +48,11 @@ The user of Redis needs these permissions (ACL SETUSER):
   ~flunq:* ~tenant:* ~scheduler:* +@all -@dangerous +info +config|get
 
 Settings come from flags, then the environment, then the configuration file; 'flunq config
-show' lists them with their values. Three defaults differ from flunq.io's documentation:
+show' lists them with their values. Some defaults differ from flunq.io's documentation:
 events of dead consumers are claimed (…_RECLAIM_ENABLED is true), events are read in batches
-of 100 (…_STREAM_BATCH), and 16 tasks of one tenant run concurrently (EXECUTOR_CONCURRENCY),
-however many hang. 'flunq help limits' lists the limits of a process.
+of 100 (…_STREAM_BATCH), there is a worker for each core, and 16 tasks of one tenant run
+concurrently (EXECUTOR_CONCURRENCY), however many hang; 'flunq config show -o json' names
+the others. 'flunq help limits' lists the limits of a process.
 
 Ended executions are kept forever, unless --keep-finished (KEEP_FINISHED) limits how long
 or KEEP_FINISHED_COUNT limits how many of each tenant. Then the processes remove them and
@@ -165,12 +166,15 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	scheduling := s.scheduling(set, process, r.Tenant, log)
-	if opts.Workers+opts.Executors+opts.Timers == 0 && bridging == nil { // only the scheduler
+	if opts.Workers+opts.Executors+opts.Timers == 0 && bridging == nil {
+		if scheduling == nil {
+			return cli.Misusef("there is nothing to run: WORKER_CONCURRENCY, EXECUTOR_CONCURRENCY and TIMER_CONCURRENCY are 0, or that of the services in --only is")
+		}
 		scheduling.alone = true
 		opts.Tenants, opts.Discover, opts.Retention, opts.Sweep = []string{r.Tenant}, false, engine.Retention{}, 0
 	}
 	return serve(ctx, served{
-		sh: s.sh, rdb: r.Redis, opts: opts, log: log, probes: p,
+		rdb: r.Redis, opts: opts, log: log, probes: p,
 		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
 		scheduling: scheduling, bridging: bridging, out: out,
 	})
@@ -386,7 +390,6 @@ func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger
 
 // served is a process that runs services.
 type served struct {
-	sh     *cli.Shell
 	rdb    wire.Redis
 	opts   engine.Options
 	log    *slog.Logger
