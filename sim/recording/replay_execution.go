@@ -28,13 +28,12 @@ type executionReplay struct {
 
 	made   []event.Event          // decided but not yet seen in the recording
 	asked  map[string]event.Event // open requests, by task run
-	last   event.Event            // the last event that was seen
 	failed *event.Problem         // the error with which the engine gave up on it
 }
 
 // begin starts the execution.
 func (x *executionReplay) begin(e event.Event) {
-	x.started, x.from, x.last = e, x.at, e
+	x.started, x.from = e, x.at
 	var started event.Started
 	if err := decide.DecodeData(e, &started); err != nil {
 		x.broken(e, err)
@@ -146,7 +145,6 @@ func (x *executionReplay) take(e event.Event) {
 	default:
 		x.unexpected(e, x.doing())
 	}
-	x.last = e
 }
 
 // incoming reports whether an event is an input of its execution, not its decision.
