@@ -39,7 +39,7 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 	d.length = d.describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant")
 	d.lag = d.describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group")
 	d.pending = d.describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group")
-	d.oldest = d.describe("flunq_stream_oldest_pending_seconds", "Seconds since the first pending entry was last delivered.", "tenant", "group")
+	d.oldest = d.describe("flunq_stream_oldest_pending_seconds", "Seconds since the first pending entry was last delivered, or its lease renewed.", "tenant", "group")
 	d.dead = d.describe("flunq_dead_letters", "Dead letters.", "tenant")
 	d.bridge = d.describe("bridge_lag", "Entries that the bridge has not yet published or skipped.", "tenant")
 	d.executions = d.describe("flunq_executions", "Stored executions, by status; those that have not ended are open.", "tenant", "status")
