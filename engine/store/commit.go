@@ -189,10 +189,30 @@ func (b *commitBatch) fits(c *Commit) bool {
 
 // add adds a transition.
 func (b *commitBatch) add(c *Commit) {
-	join, leave := b.addKeys(c)
+	k, execution := b.store.keys, b.store.keys.Execution(c.Tenant, c.Execution)
+	history := execution + historySuffix
+	b.keys = append(b.keys, execution, history)
+	descends, from := c.Root != "", len(b.keys)
+	for _, typ := range c.Listen {
+		b.keys = append(b.keys, k.Listeners(c.Tenant, typ))
+	}
+	if descends && c.Version == 0 && !c.Ended {
+		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
+	}
+	join := len(b.keys) - from
+	for _, typ := range c.Unlisten {
+		b.keys = append(b.keys, k.Listeners(c.Tenant, typ))
+	}
+	if descends && c.Version > 0 && c.Ended {
+		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
+	}
+	leave := len(b.keys) - from - join
+	if c.Ended {
+		b.keys = append(b.keys, history+historySuffix) // no execution has an id that ends like this
+	}
 	if c.DeadLetter != nil {
 		b.deadLetter = b.store.DeadLetterArgs(*c.Message, *c.DeadLetter, c.Message.Read)
-		b.keys = append(b.keys, b.store.keys.DeadLetters(c.Tenant))
+		b.keys = append(b.keys, k.DeadLetters(c.Tenant))
 	}
 	entry, index := "", 0
 	if c.Message != nil {
@@ -221,29 +241,6 @@ func (b *commitBatch) add(c *Commit) {
 	}
 	b.args = append(b.args, input...)
 	b.args[begin] = len(b.args) - begin
-}
-
-// addKeys adds the keys of a transition, and returns how many listener sets it joins and leaves.
-func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
-	execution := b.store.keys.Execution(c.Tenant, c.Execution)
-	history := execution + historySuffix
-	b.keys = append(b.keys, execution, history)
-	listeners := func(types []string, counted bool) (n int) {
-		for _, typ := range types {
-			b.keys = append(b.keys, b.store.keys.Listeners(c.Tenant, typ))
-		}
-		if counted {
-			b.keys = append(b.keys, b.store.keys.descendants(c.Tenant, c.Root))
-			return len(types) + 1
-		}
-		return len(types)
-	}
-	begins, descends := c.Version == 0, c.Root != ""
-	join, leave = listeners(c.Listen, descends && begins && !c.Ended), listeners(c.Unlisten, descends && !begins && c.Ended)
-	if c.Ended {
-		b.keys = append(b.keys, history+historySuffix) // no execution has an id that ends like this
-	}
-	return join, leave
 }
 
 // commitFields returns the fields that a commit sets, except version and status.
