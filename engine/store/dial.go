@@ -268,8 +268,9 @@ func cutLast(text, mark string) (before, after string, found bool) {
 	return "", text, false
 }
 
-// connections is the maximum number of connections. It exceeds the number of service instances of a
-// process, each of which may block in a read.
+// connections is the maximum number of connections. It exceeds the number of reads of a process that
+// may block at once: the workers share two, and so do the executors, and each of up to 256 timer
+// services has one.
 const connections = 1024
 
 // Unavailable reports whether an error means that Redis is currently unavailable: nothing answers at
@@ -317,7 +318,8 @@ func Redacted(address string) string {
 func unsaved(err error) bool { return redis.HasErrorPrefix(err, "MISCONF") }
 
 // temporary reports errors of a Redis that will recover: it is loading its data, follows another
-// master, is full, cannot save its data, or has lost its replicas.
+// master, is full, cannot save its data, has lost its replicas, has too many clients, or its cluster
+// is down; and that no connection was free.
 func temporary(err error) bool {
 	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsOOMError(err) || unsaved(err) ||
 		redis.IsMasterDownError(err) || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) ||

@@ -47,7 +47,7 @@ func (r Range) Next(entries []Entry) string {
 	return ""
 }
 
-// LongData is the length in bytes from which a brief Range leaves out data.
+// LongData is the length in bytes above which a brief Range leaves out data.
 const LongData = 2048
 
 // Entries reads entries of the stream at a key.

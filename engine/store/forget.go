@@ -252,7 +252,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 }
 
 // Kept returns the retention of a tenant's ended executions that a process has enforced within the
-// last minutes, or the zero value.
+// last minutes, without Least, or the zero value.
 func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Keep{}, err

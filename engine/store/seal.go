@@ -16,8 +16,8 @@ import (
 // Sealer replaces secrets in JSON text with tokens, and tokens with secrets. A nil Sealer changes
 // nothing.
 //
-// A token is a keyed hash between two marks, a private-use rune: its value cannot be guessed
-// without the secret. A mark in the data itself is doubled.
+// A token is the secret's path and a keyed hash between two marks, a private-use rune: the hash
+// cannot be guessed without the secret. A mark in the data itself is doubled.
 type Sealer struct {
 	seal   *strings.Replacer
 	values map[string]string // form of a secret by token, without the marks

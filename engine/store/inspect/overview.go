@@ -28,7 +28,7 @@ type Overview struct {
 	Last   string    // id of the newest entry, "" if there is none
 	Sample int64     // number of sampled entries: the newest ones after since
 	Oldest time.Time // when the oldest sampled entry was written; zero if there is none
-	More   bool      // there are entries between since and the oldest sampled one
+	More   bool      // there may be entries between since and the oldest sampled one
 	Fired  int64     // timers fired in the sample
 	Failed []string  // executions that failed in the sample, newest first
 }
@@ -165,8 +165,8 @@ type Published struct {
 	Err   error // why the entry cannot be read as an event
 }
 
-// Events returns a page of the entries of a tenant's stream, newest first, without long data. next is
-// the id at which the next page begins, "" at the end.
+// Events returns a page of the entries of a tenant's stream, newest first unless r says otherwise,
+// without long data. next is the id at which the next page begins, "" at the end.
 func (v View) Events(ctx context.Context, tenant string, r store.Range) (found []Published, next string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, "", err
@@ -231,7 +231,7 @@ func (v View) DeadTenants(ctx context.Context) ([]string, error) {
 }
 
 // Unregistered returns the timers that a stream of the other key scheme has scheduled for the future
-// and that are not set, so no service will fire them. It reads about most of the newest events.
+// and that are not set, so no service will fire them. It reads about limit of the newest events.
 func (v View) Unregistered(ctx context.Context, other OtherStream, limit int) ([]timers.Pending, error) {
 	now, err := v.store.NowOf(ctx, other.Tenant)
 	if err != nil {

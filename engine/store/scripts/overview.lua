@@ -17,8 +17,8 @@
 -- Returns: seconds and microseconds of the clock; open, completed, faulted and cancelled
 -- executions; dead letters, timers, and timers overdue by more than a second; the number of entries
 -- ever added to the stream (-1 if Redis does not report it); and for the sample: id of the newest
--- entry, size, id of the oldest entry, 1 if there are entries between it and the known one, fired
--- timers, and the executions that failed.
+-- entry, size, id of the oldest entry, 1 if there may be entries between it and the known one,
+-- fired timers, and the executions that failed.
 
 local stream, dead_letters, timers = KEYS[1], KEYS[2], KEYS[3]
 local known, most, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

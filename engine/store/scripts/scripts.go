@@ -1,7 +1,8 @@
 // Package scripts holds the Lua scripts that change the store or read it atomically. The header
 // of each script names its keys, its arguments and its reply, in the order in which its caller passes
-// them. All keys are in KEYS, since they tell a cluster where to run the script. The simulator runs
-// the scripts on package sim/memory, which must know each command that they call.
+// them. All keys are of one slot, and KEYS tells a cluster which one; a few scripts use keys that begin
+// with a prefix, which is in KEYS or in ARGV. The simulator runs the scripts on package sim/memory,
+// which must know each command that they call.
 package scripts
 
 import (

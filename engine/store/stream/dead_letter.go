@@ -52,9 +52,9 @@ type DeadLetterQuery struct {
 	Tenant, Stream string
 }
 
-// DeadLetters reads a page of dead letters, newest first. The page may have fewer than Count, because
-// other events of the stream are left out. next is the id at which the next page begins, "" at the
-// end.
+// DeadLetters reads a page of dead letters, newest first unless the Range says otherwise. The page may
+// have fewer than Count, because other events of the stream are left out. next is the id at which the
+// next page begins, "" at the end.
 func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return nil, "", err

@@ -1,7 +1,8 @@
 // Package stream reads, claims, acknowledges and renews entries of the tenants' streams for consumer
 // groups, postpones them, trims the streams, and keeps dead letters. An entry stays pending until its
-// group acknowledges it. Its keys are a tenant's stream, its dead letters and the hash of crash
-// counts.
+// group acknowledges it. Its keys are a tenant's stream, its dead letters, the operators' commands that
+// are queued in the stream, the positions up to which a bridge has read the broker, the owner of the
+// bridge, and the hash of crash counts.
 package stream
 
 import (
