@@ -126,8 +126,8 @@ type Options struct {
 // Reading holds a service's options for reading events.
 type Reading struct {
 	Group   string
-	Batch   int           // events per read, 1 to 1000
-	Block   time.Duration // how long a read blocks; 0 in simulation
+	Batch   int           // events of a tenant per read, 1 to 1000
+	Block   time.Duration // how long a read blocks; 0 in most simulations
 	Reclaim bool          // claim abandoned events
 }
 
@@ -216,7 +216,7 @@ type Service struct {
 	// others.
 	Every time.Duration
 	// Handles reports whether the service handles events of a type; it only acknowledges
-	// others, at any time. It is nil for a service that reads no events.
+	// others, at any time. It is nil for a bridge and for a service that reads no events.
 	Handles func(event.Type) bool
 }
 

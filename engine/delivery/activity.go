@@ -9,7 +9,7 @@ import (
 
 // Activity is one thing that a service did, as an Observer receives it.
 type Activity struct {
-	Service  string // "worker", "executor" or "timer"
+	Service  string // "worker", "executor", "timer", "housekeeping" or "sweep"
 	Consumer string
 	What     What
 	Message  store.Message      // the message it is about, if any

@@ -34,8 +34,8 @@ type Options struct {
 	Service         string // "worker", "executor" or "timer"
 	Group, Consumer string
 	Tenants         *TenantSet
-	Batch           int           // events per read; 1 to 1000
-	Block           time.Duration // how long a read waits for events; 0 in simulation
+	Batch           int           // events of a tenant per read; 1 to 1000
+	Block           time.Duration // how long a read waits for events; 0 in most simulations
 	Lease           time.Duration // time without a heartbeat after which a consumer's entries are claimed
 	Reclaim         bool          // claim such entries
 	Claim           time.Duration // minimum time between two searches for such entries while nothing new arrives

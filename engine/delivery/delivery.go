@@ -15,7 +15,8 @@ import (
 // Class says what may resolve an error.
 type Class string
 
-// The classes of errors. They depend on an error's type, never on its message.
+// The classes of errors. They depend on an error's type or Redis' error code, never on
+// the rest of its message.
 const (
 	Transient   Class = "transient"   // an immediate retry may help
 	Recoverable Class = "recoverable" // a retry later may help
