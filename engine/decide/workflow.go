@@ -204,7 +204,7 @@ func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 }
 
 // Abort faults an execution for which no decision can be made any more. Of the state, it needs
-// only the names, the version and the parent.
+// only the names, the version, when it started, and the parent.
 func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	var d Decision
 	s.Now = now

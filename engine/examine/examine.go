@@ -59,7 +59,7 @@ type Needed struct {
 	Missing        bool   // it is not set, and no event that is being handled will set it
 }
 
-// Limits of the concurrent work: executions examined together, the length up to which histories
+// Limits of the work: executions examined together, the length up to which histories
 // are read together, and cached states.
 const (
 	examinedAtOnce = 100
@@ -245,7 +245,8 @@ type facts struct {
 	children map[string]bool
 }
 
-// facts reads which of the executions' needs exist, in three round trips.
+// facts reads which of the executions' needs exist, in three round trips, or four
+// if a timer was moved.
 func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, take func(examined, facts)) error {
 	var wanted []event.Timer
 	var listeners []store.Listener

@@ -15,8 +15,8 @@ import (
 )
 
 // Inbox reads events for the workers of one process, which share one consumer. Each worker takes a
-// batch. Only one worker at a time handles the events of an execution, so workers of a process never
-// conflict.
+// batch. Only one worker at a time handles the events of an execution, so workers of a process
+// conflict only if one of them gives an event from outside to an execution that listens for it.
 type Inbox struct {
 	consumer *delivery.Consumer
 	large    *delivery.Consumer // reads the tenants with large events while there are others

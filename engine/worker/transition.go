@@ -27,7 +27,7 @@ func (s *Service) transition(ctx context.Context, m store.Message, e event.Event
 		if err != nil {
 			return err
 		}
-		if x == nil { // no such execution
+		if x == nil { // no such execution, or it has ended
 			if ack {
 				err = s.drop(ctx, m, e)
 			}
@@ -105,7 +105,8 @@ func (s *Service) flush(ctx context.Context) error {
 }
 
 // load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history
-// after it. It returns nil if the execution does not exist, and a new state for one that begins.
+// after it. It returns nil if the execution does not exist or has ended, and a new state for one that
+// begins.
 func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*cachedExecution, error) {
 	tenant := m.Tenant
 	if x := s.known(&m, e.Execution); x != nil {

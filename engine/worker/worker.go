@@ -3,8 +3,8 @@
 //
 // Service.Step takes a batch of one tenant's messages from the Inbox. For each message it finds or
 // rebuilds the state of the execution (load), applies the event and computes what is ready (commitsOf),
-// and plans a commit. flush writes the planned commits: commit.lua writes histories, events and timers,
-// and acknowledges the messages. What cannot be planned is handled singly.
+// and plans a commit. flush writes the planned commits: commit.lua writes histories and events, cancels
+// timers, and acknowledges the messages. What cannot be planned is handled singly.
 package worker
 
 import (
@@ -52,8 +52,8 @@ type step struct {
 
 // Options of a Service.
 type Options struct {
-	Chunk     int // approximate number of history entries in one commit; 1 to 1000
-	Snapshots int // entries between snapshots, more for large states; 1 to 1000
+	Chunk     int // approximate number of history entries in one commit; at least 1
+	Snapshots int // entries between snapshots, more for large states
 
 	// Trust is how long a cached state is used without reading it from Redis. Ended executions must be
 	// retained for longer. 0 means forever, if executions are never removed.
