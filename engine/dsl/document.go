@@ -241,7 +241,6 @@ func (p *document) evaluate(n *yaml.Node) {
 		return
 	}
 	p.loose = p.word(n.Get("mode"), "evaluate.mode", "strict", "strict", "loose") == "loose"
-	p.def.Loose = p.loose
 	if language := n.Get("language"); language != nil {
 		if s, ok := p.text(language, "evaluate.language"); ok && s != "jq" {
 			p.Mistake(language.Pos, "language: jq", "evaluate.language: %s is unknown", yaml.Quote(s))

@@ -19,7 +19,6 @@ type Definition struct {
 	Timeout  *expr.Value // a duration, with a reference to use.timeouts resolved
 	Output   Output
 	Schedule *expr.Value // validated, not executed yet; nil if the document has none
-	Loose    bool        // evaluate.mode is loose
 
 	Extensions  bool           // use.extensions is not empty, which flunq cannot run
 	Unsupported []Unsupported  // constructs of the document itself; a task's is in Task.Unsupported

@@ -208,11 +208,10 @@ func (c Call) String() string {
 // operator's requests: ExecutionCancelled, ExecutionSuspended, ExecutionResumed and
 // ExecutionRetried.
 type Ended struct {
-	Output     json.RawMessage `json:"output,omitempty"`
-	Error      *Problem        `json:"error,omitempty"`
-	Reason     string          `json:"reason,omitempty"`
-	By         string          `json:"by,omitempty"` // the operator who requested it
-	ParentTask string          `json:"parent_task,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *Problem        `json:"error,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	By     string          `json:"by,omitempty"` // the operator who requested it
 }
 
 // Dead is the data of the dlq events. Dead letters have its members as fields.
