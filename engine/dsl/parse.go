@@ -27,8 +27,8 @@ func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 	return p.def, warnings, nil
 }
 
-// maxCompiled limits the total size of a document's expressions in bytes. Those of shared
-// policies count once per use.
+// maxCompiled limits the total size of a document's expressions in bytes. Those of a shared timeout
+// count once per use.
 const maxCompiled = 2 << 20
 
 // ParseData parses plain data, such as an input or a file of secrets, in JSON or YAML, by

@@ -48,7 +48,7 @@ func binding(value *gojq.Query, name string, body *gojq.Query) *gojq.Query {
 	return q
 }
 
-// metered returns a call of one of this package's functions.
+// metered returns a call of one of package budget's functions.
 func metered(name string, args ...*gojq.Query) *gojq.Query {
 	return called(name, append(args, variable(meterName))...)
 }

@@ -235,7 +235,8 @@ func comparison(holds func(order int) bool) operator {
 	}
 }
 
-// spendComparing charges for a comparison: the weight of the smaller value.
+// spendComparing charges for a comparison: the breadth of the smaller value, or, for lists and
+// objects, the weight of both and that of the smaller one.
 func (m *Meter) spendComparing(l, r any) error {
 	if !composed(l) || !composed(r) {
 		return m.spend(min(breadth(l), breadth(r)))

@@ -15,7 +15,8 @@ func Encode(v any) []byte { return Append(nil, v) }
 
 // Append appends to dst what Encode returns. NaN is encoded as null, an infinity as the largest
 // number, -0 as 0, and invalid UTF-8 as the replacement character. In addition to the values of
-// this package it accepts other integers, float32, json.Number, []string and map[string]string.
+// this package it accepts other integers, float32, json.Number, []string, []map[string]any and
+// map[string]string.
 func Append(dst []byte, v any) []byte {
 	e := encoder{out: dst}
 	e.value(v)
