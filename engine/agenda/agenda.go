@@ -1,7 +1,6 @@
 // Package agenda keeps scheduled events in Redis, or only their ids if the records live in a
-// table. It is the only package that knows the keys and scripts of the scheduler. Each script
-// works on one partition, whose sorted sets hold the ids in the order of their due times; see
-// partition.lua.
+// table. It is the only package that knows the keys and scripts of the scheduler. The sorted
+// sets of a partition hold its ids in the order of their due times; see partition.lua.
 package agenda
 
 import (

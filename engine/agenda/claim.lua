@@ -12,8 +12,9 @@
 -- ARGV[5…] fields to add to each stream entry
 --
 -- Returns the time in milliseconds; when the next event is due or the next lease expires, or '';
--- for each claimed event its id and its new record, the oldest first; and for each published
--- event its id, due time, topic, attempts, and when it was to be claimed.
+-- for each claimed event its id and its new record: first those whose lease has expired, then those
+-- that are due, each by time; and for each published event its id, due time, topic, attempts, and
+-- when it was to be claimed.
 
 local P, streams, most, owner, lease = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 

@@ -114,8 +114,8 @@ func (x Index) remove(ctx context.Context, known partitioning, entries []schedul
 	return err
 }
 
-// Take takes up to limit entries of a partition for the duration of a lease: those that are due,
-// and those whose earlier lease has expired, the oldest first. next is when the next entry is due
+// Take takes up to limit entries of a partition for the duration of a lease: first those whose
+// earlier lease has expired, then those that are due, each by time. next is when the next entry is due
 // or the next lease expires: not after now if more are due already, and zero if the partition is
 // empty.
 func (x Index) Take(ctx context.Context, partition, limit int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {

@@ -1,4 +1,5 @@
--- The keys of a partition with the prefix P, "scheduler:{<partition>}":
+-- The keys of a partition with the prefix P, "scheduler:{<partition>}", or on a Redis Cluster
+-- "scheduler:{scheduler}:<partition>":
 --   P:scheduled:<leaf>  sorted set of up to 63 ids by their due time in milliseconds
 --   P:buckets           sorted set of the leaves that are not empty, by the time when each begins
 --   P:processing        sorted set of ids that a process has taken, by the end of the lease

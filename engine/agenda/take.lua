@@ -5,7 +5,7 @@
 -- ARGV[2]  lease in milliseconds
 --
 -- Returns the time in milliseconds; when the next id is due or the next lease expires, or ''; and
--- the ids, the oldest first.
+-- the ids: first those whose lease has expired, then those that are due, each by time.
 
 local P, most, lease = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 

@@ -49,7 +49,7 @@ type Ledger interface {
 	List(ctx context.Context, filter schedule.Filter) (page []schedule.Event, next string, err error)
 
 	// Claim makes up to Limit events of a partition FIRING and returns them: those that are due
-	// and those whose lease has expired, oldest first. No event is claimed before its Next, by
+	// and those whose lease has expired. No event is claimed before its Next, by
 	// the clock of Redis. A ledger that publishes events itself returns those as Fired.
 	Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error)
 
