@@ -16,8 +16,8 @@ import (
 )
 
 // Feed reads requests from the schedule topic as a member of its group, and sends requests to it. It
-// implements scheduler.Feed and scheduler.Producer. Only Send may be called concurrently. A Feed joins
-// the group on the first call of Fetch.
+// implements scheduler.Feed and scheduler.Producer. Only Send and Lag may be called concurrently. A Feed
+// joins the group on the first call of Fetch.
 //
 // Partitions do not move between a Fetch that returns messages and the next one, so fetched messages
 // are handled by one process, unless it takes so long that the broker considers it dead. Offsets are

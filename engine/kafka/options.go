@@ -1,5 +1,5 @@
-// Package kafka publishes events to Kafka and reads requests from it. It is the only package that
-// uses the client library.
+// Package kafka publishes events to Kafka and reads requests from it. It is the only package of
+// the engine that uses the client library.
 package kafka
 
 import (
@@ -52,11 +52,11 @@ type Options struct {
 	ScheduleTopic string // of requests
 	ScheduleDLQ   string // of requests that cannot be read
 	Group         string // of the consumers of ScheduleTopic
-	// Wait is the longest time that Feed.Fetch waits for messages.
+	// Wait is the longest time that Fetch waits for messages.
 	Wait time.Duration
 
-	Partitions  int // of topics that Init creates
-	Replication int // of topics that Init creates; -1: the broker's default
+	Partitions  int // of created topics
+	Replication int // of created topics; -1: the broker's default
 }
 
 // Defaults are the options of an ordinary deployment.

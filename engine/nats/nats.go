@@ -184,7 +184,7 @@ type arrival struct {
 	msg    jetstream.Msg
 }
 
-// buffered is the number of received messages that Fetch has not returned yet.
+// buffered is the maximum number of received messages that Fetch has not returned yet.
 const buffered = 500
 
 // New returns a Client. It connects when a server responds.
@@ -368,7 +368,7 @@ func (c *Client) classify(err error, topic string) error {
 	return fmt.Errorf("publish to %s.TYPE of stream %s: %w", topic, c.opts.Stream, err)
 }
 
-// token converts a string to the last token of a subject.
+// token converts a string to the last tokens of a subject, which its dots separate.
 func token(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r <= ' ' || r == '*' || r == '>' || r == '\u007f' {
