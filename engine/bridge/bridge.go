@@ -35,7 +35,8 @@ type Source interface {
 	Fetch(ctx context.Context, topics []string, after func(partition string) (cloudevents.Position, bool)) ([]cloudevents.Message, error)
 	// Commit tells the broker that messages were taken, for the broker's own tools.
 	Commit(ctx context.Context, messages []cloudevents.Message)
-	// Lags returns how many messages of each partition follow the last one that Fetch returned.
+	// Lags returns how many messages of each partition follow the last one that Fetch returned, as far
+	// as that is known.
 	Lags() map[string]int64
 }
 
@@ -101,6 +102,7 @@ const (
 	Repeated    What = "repeated"    // messages had been taken before
 	Rejected    What = "rejected"    // messages became dead letters
 	Unread      What = "unread"      // the broker could not be read
+	Lost        What = "lost"        // the broker has lost messages, or removed them unread
 )
 
 // TenantMark stands for the tenant in the names of topics.

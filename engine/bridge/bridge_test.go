@@ -1,6 +1,9 @@
 package bridge_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,24 +78,40 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// lagging is a source of which three messages are always unread.
-type lagging struct{ bridge.Source }
+// lagging is a source of which three messages are unread while it can be read.
+type lagging struct {
+	bridge.Source
+	err error
+}
+
+// Fetch implements bridge.Source.
+func (l *lagging) Fetch(context.Context, []string, func(string) (cloudevents.Position, bool)) ([]cloudevents.Message, error) {
+	return nil, l.err
+}
 
 // Lags implements bridge.Source.
-func (lagging) Lags() map[string]int64 { return map[string]int64{"flunq.acme.in/0": 3} }
+func (l *lagging) Lags() map[string]int64 {
+	if l.err != nil {
+		return nil
+	}
+	return map[string]int64{"flunq.acme.in/0": 3}
+}
 
-// A process that is no tenant's bridge any more reports no lags.
-func TestLagsOfOthers(t *testing.T) {
+// A process reports no lags of topics that it cannot read, and none when it is no tenant's bridge any
+// more. It reports that a broker has lost messages.
+func TestLags(t *testing.T) {
 	t.Parallel()
 	const topic = "flunq.acme.in"
 	exchange := broker.NewExchange(1, topic)
 	tenants := delivery.NewTenantSet("acme")
 	tenants.Fix()
 	var lags map[string]int64
+	var what bridge.What
+	source := &lagging{Source: exchange.Client()}
 	b, err := bridge.New(store.New(redistest.Start(t), store.Options{}), bridge.Options{
 		Process: "p", Tenants: tenants, Lease: time.Minute, Group: "bridge-kafka", Batch: 20, Block: time.Millisecond,
-		Sink: exchange.Client(), Topic: "flunq.{tenant}.events", Source: lagging{exchange.Client()}, Listen: []string{"flunq.{tenant}.in"},
-		Lag: func(l map[string]int64) { lags = l },
+		Sink: exchange.Client(), Topic: "flunq.{tenant}.events", Source: source, Listen: []string{"flunq.{tenant}.in"},
+		Lag: func(l map[string]int64) { lags = l }, Observe: func(a bridge.Activity) { what = a.What },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +122,11 @@ func TestLagsOfOthers(t *testing.T) {
 	if _, err := b.In.Step(t.Context()); err != nil || lags[topic+"/0"] != 3 {
 		t.Errorf("the bridge of acme reports %v, %v", lags, err)
 	}
+	source.err = fmt.Errorf("%w: 3 of them", cloudevents.ErrLost)
+	if _, err := b.In.Step(t.Context()); !errors.Is(err, source.err) || len(lags) > 0 || what != bridge.Lost {
+		t.Errorf("after a loss it reports %v, %s, %v", lags, what, err)
+	}
+	source.err = nil
 	b.Close() // as if another process had taken over
 	if _, err := b.In.Step(t.Context()); err != nil || len(lags) > 0 {
 		t.Errorf("afterwards: %v, %v", lags, err)

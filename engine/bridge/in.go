@@ -45,11 +45,15 @@ func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
 			return wake, failed
 		}
 		in.held, err = in.opts.Source.Fetch(ctx, in.names, in.after)
+		in.lag(in.opts.Source.Lags())
 		if err != nil {
-			in.opts.observe(Activity{What: Unread, Count: 1, Err: err})
+			what := Unread
+			if errors.Is(err, cloudevents.ErrLost) {
+				what = Lost
+			}
+			in.opts.observe(Activity{What: what, Count: 1, Err: err})
 			return wake, errors.Join(failed, err)
 		}
-		in.lag(in.opts.Source.Lags())
 	}
 	if len(in.held) == 0 {
 		return wake, failed

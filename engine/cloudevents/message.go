@@ -80,6 +80,10 @@ func AfterLoss(log string, now time.Time) string {
 // that is too large.
 var ErrRefused = errors.New("refused")
 
+// ErrLost is wrapped by errors about messages that a broker has lost, or has removed before they were
+// read.
+var ErrLost = errors.New("messages are lost")
+
 // Mode is a content mode of the CloudEvents bindings.
 type Mode struct {
 	Structured bool   // the value is the whole event as JSON; otherwise only its data, and the attributes are headers

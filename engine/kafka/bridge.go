@@ -94,6 +94,7 @@ func (o *BridgeOptions) lag(ctx context.Context, admin *kadm.Client, topics []st
 type beginning struct {
 	log    string
 	offset int64 // -1: at the partition's start
+	epoch  int32 // of the record before; -1: unknown
 	lost   error // the partition has lost records
 }
 
@@ -104,18 +105,20 @@ func begin(topic kadm.TopicDetail, partition int32, end int64, after func(string
 	p, known := after(name)
 	o, found := committed.Lookup(topic.Topic, partition)
 	switch {
+	case known && p.Of(log) && log != "" && found && o.Err == nil && o.At == p.Offset+1 && o.LeaderEpoch >= 0:
+		return beginning{log: p.Log, offset: o.At, epoch: o.LeaderEpoch} // the client finds out how many records are lost
 	case known && p.Of(log) && end >= 0 && p.Offset >= end:
-		from := beginning{cloudevents.AfterLoss(log, time.Now()), end, fmt.Errorf("%s ends at offset %d, but %d was read before: the last records are lost", name, end, p.Offset)}
+		from := beginning{cloudevents.AfterLoss(log, time.Now()), end, -1, fmt.Errorf("%w: %s ends at offset %d, but %d was read before", cloudevents.ErrLost, name, end, p.Offset)}
 		if log == "" { // the topic may have been created again
 			from.offset = -1
 		}
 		return from
 	case known && p.Of(log):
-		return beginning{log: p.Log, offset: p.Offset + 1}
+		return beginning{log: p.Log, offset: p.Offset + 1, epoch: -1}
 	case found && o.Err == nil && o.At >= 0:
-		return beginning{log: log, offset: o.At}
+		return beginning{log: log, offset: o.At, epoch: -1}
 	}
-	return beginning{log: log, offset: -1}
+	return beginning{log: log, offset: -1, epoch: -1}
 }
 
 // Publisher publishes the messages of a bridge. It implements bridge.Sink.
@@ -128,8 +131,7 @@ type Publisher struct {
 func NewPublisher(o BridgeOptions) (*Publisher, error) {
 	const never = 100 * 365 * 24 * time.Hour
 	o.TopicWait = never // a missing topic is not the fault of its messages
-	// The bridge itself repeats what a broker does not accept now, so that other topics need not wait.
-	p, err := newProducer(o.Options, kgo.RecordRetries(1))
+	p, err := newProducer(o.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -212,9 +214,10 @@ type receivedTopic struct {
 }
 
 type receivedPartition struct {
-	log  string
-	next int64 // the offset that follows the last fetched record; -1: unknown
-	lag  int64 // messages after the last fetched one
+	log   string
+	epoch int32 // of the last fetched record; -1: unknown
+	next  int64 // the offset that follows the last fetched record; -1: unknown
+	end   int64 // of the partition, at the last refresh or fetched record; -1: unknown
 }
 
 const (
@@ -242,12 +245,6 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 	fetches := r.client.PollRecords(ctx, maxFetched)
 	var out []cloudevents.Message
 	var errs []error
-	fetches.EachError(func(topic string, n int32, err error) { // first: the client lists errors after the records
-		loss, lost := errors.AsType[*kgo.ErrDataLoss](err)
-		if partition := r.partition(topic, n); lost && partition != nil {
-			partition.log, partition.next = cloudevents.AfterLoss(r.topics[topic].log, time.Now()), loss.ResetTo
-		}
-	})
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		partition := r.partition(p.Topic, p.Partition)
 		if partition == nil {
@@ -257,11 +254,15 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, explained(p.Err, "Read and Describe on it")))
 		}
 		if partition.next >= 0 && p.LogStartOffset > partition.next {
-			errs = append(errs, fmt.Errorf("read %s/%d: Kafka has removed the offsets %d to %d before they were read: their retention is too short, or they were deleted", p.Topic, p.Partition, partition.next, p.LogStartOffset-1))
+			errs = append(errs, fmt.Errorf("%w: %s/%d has removed the offsets %d to %d before they were read: their retention is too short, or they were deleted", cloudevents.ErrLost, p.Topic, p.Partition, partition.next, p.LogStartOffset-1))
 			partition.next = p.LogStartOffset
 		}
 		for _, record := range p.Records {
-			partition.next, partition.lag = record.Offset+1, max(p.HighWatermark-record.Offset-1, 0)
+			if record.Offset < partition.next { // the partition has lost records, and others have these offsets
+				partition.log = cloudevents.AfterLoss(r.topics[p.Topic].log, time.Now())
+				errs = append(errs, fmt.Errorf("%w: %s/%d continues at offset %d, but %d was read before", cloudevents.ErrLost, p.Topic, p.Partition, record.Offset, partition.next-1))
+			}
+			partition.epoch, partition.next, partition.end = record.LeaderEpoch, record.Offset+1, p.HighWatermark
 			if record.Attrs.IsControl() { // the end of a transaction
 				continue
 			}
@@ -310,9 +311,10 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	}
 	meta, err := metadata(ctx, kadm.NewClient(r.client), topics)
 	if err != nil {
+		r.setEnds(nil)
 		return fmt.Errorf("ask Kafka at %s for topics: %w", strings.Join(r.opts.Brokers, ","), err)
 	}
-	var missing []string
+	var missing, readable []string
 	errs := r.failed
 	r.failed = nil
 	for _, topic := range topics {
@@ -322,14 +324,17 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 			r.stop() // it was deleted: a new client begins, which does not know it
 			return r.prepare(ctx, topics, after)
 		}
-		if errors.Is(detail.Err, kerr.UnknownTopicOrPartition) {
+		switch {
+		case detail.Err == nil:
+			readable = append(readable, topic)
+		case errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
 			missing = append(missing, topic)
-		} else if detail.Err != nil {
+		default:
 			errs = append(errs, fmt.Errorf("read topic %s: %w", topic, explained(detail.Err, "Read and Describe on it")))
 		}
 	}
 	problems := r.opts.create(ctx, missing)
-	lost, err := r.add(ctx, meta, topics, after)
+	lost, err := r.add(ctx, meta, readable, after)
 	if err != nil {
 		return err
 	}
@@ -345,6 +350,23 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	return errors.Join(errs...)
 }
 
+// setEnds sets the ends of the partitions that are being read.
+func (r *Receiver) setEnds(ends kadm.ListedOffsets) {
+	for topic := range r.topics {
+		for n, partition := range r.topics[topic].partitions {
+			partition.end = offsetIn(ends, topic, n)
+		}
+	}
+}
+
+// offsetIn returns the listed offset of a partition; -1 if it is unknown.
+func offsetIn(listed kadm.ListedOffsets, topic string, partition int32) int64 {
+	if o, known := listed.Lookup(topic, partition); known && o.Err == nil {
+		return o.Offset
+	}
+	return -1
+}
+
 // logOf identifies a topic.
 func logOf(detail kadm.TopicDetail) string {
 	if detail.ID == (kadm.TopicID{}) {
@@ -353,32 +375,41 @@ func logOf(detail kadm.TopicDetail) string {
 	return detail.ID.String()
 }
 
-// add adds the partitions that are not read yet, and returns an error for each that has lost records.
+// add adds the partitions that are not read yet, and returns an error for each that has lost records. It
+// sets the ends of all partitions of the topics.
 func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) (lost []error, err error) {
+	admin := kadm.NewClient(r.client)
+	list := func(offsets func(context.Context, ...string) (kadm.ListedOffsets, error), topics []string) kadm.ListedOffsets {
+		if len(topics) == 0 {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, r.opts.Wait) // a broker that hangs must not delay what the others have
+		defer cancel()
+		listed, _ := offsets(ctx, topics...)
+		return listed
+	}
+	ends := list(admin.ListEndOffsets, topics)
+	r.setEnds(ends)
 	unread := r.unread(meta, topics)
 	if len(unread) == 0 {
 		return nil, nil
 	}
-	admin := kadm.NewClient(r.client)
 	committed, err := admin.FetchOffsets(ctx, r.opts.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("read the offsets of group %s: %w", r.opts.Group, explained(err, "Describe on it"))
 	}
-	ends, _ := admin.ListEndOffsets(ctx, slices.Collect(maps.Keys(unread))...)
+	starts := list(admin.ListStartOffsets, slices.Collect(maps.Keys(unread)))
 	for topic, offsets := range unread {
 		if r.topics[topic] == nil {
 			r.topics[topic] = &receivedTopic{log: logOf(meta.Topics[topic]), partitions: map[int32]*receivedPartition{}}
 		}
 		for partition := range offsets {
-			end := int64(-1)
-			if listed, known := ends.Lookup(topic, partition); known && listed.Err == nil {
-				end = listed.Offset
-			}
+			next, end := offsetIn(starts, topic, partition), offsetIn(ends, topic, partition)
 			from := begin(meta.Topics[topic], partition, end, after, committed)
-			r.topics[topic].partitions[partition] = &receivedPartition{log: from.log, next: from.offset}
 			if lost = append(lost, from.lost); from.offset >= 0 {
-				offsets[partition] = kgo.NewOffset().At(from.offset)
+				next, offsets[partition] = from.offset, kgo.NewOffset().At(from.offset).WithEpoch(from.epoch)
 			}
+			r.topics[topic].partitions[partition] = &receivedPartition{log: from.log, epoch: from.epoch, next: next, end: end}
 		}
 	}
 	r.client.AddConsumePartitions(unread)
@@ -389,9 +420,6 @@ func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string,
 func (r *Receiver) unread(meta kadm.Metadata, topics []string) map[string]map[int32]kgo.Offset {
 	unread := map[string]map[int32]kgo.Offset{}
 	for _, topic := range topics {
-		if meta.Topics[topic].Err != nil {
-			continue
-		}
 		for partition := range meta.Topics[topic].Partitions {
 			if r.partition(topic, partition) != nil {
 				continue
@@ -429,7 +457,11 @@ func (r *Receiver) Commit(_ context.Context, messages []cloudevents.Message) {
 		if r.taken[m.Topic] == nil {
 			r.taken[m.Topic] = map[int32]kadm.Offset{}
 		}
-		r.taken[m.Topic][m.Partition] = kadm.Offset{Topic: m.Topic, Partition: m.Partition, At: m.Offset + 1, LeaderEpoch: -1}
+		offset := kadm.Offset{Topic: m.Topic, Partition: m.Partition, At: m.Offset + 1, LeaderEpoch: -1}
+		if partition := r.partition(m.Topic, m.Partition); partition != nil {
+			offset.LeaderEpoch = partition.epoch
+		}
+		r.taken[m.Topic][m.Partition] = offset
 	}
 }
 
@@ -452,13 +484,14 @@ func (r *Receiver) commitOffsets(ctx context.Context) {
 	}
 }
 
-// Lags returns how many messages of each partition follow the last one that Fetch returned. Do not
-// call it concurrently with Fetch.
+// Lags implements bridge.Source. Do not call it concurrently with Fetch.
 func (r *Receiver) Lags() map[string]int64 {
 	out := map[string]int64{}
 	for name, topic := range r.topics {
 		for n, partition := range topic.partitions {
-			out[cloudevents.PartitionName(name, n)] = partition.lag
+			if partition.next >= 0 && partition.end >= 0 {
+				out[cloudevents.PartitionName(name, n)] = max(partition.end-partition.next, 0)
+			}
 		}
 	}
 	return out

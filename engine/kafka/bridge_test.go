@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -215,6 +216,39 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
+// The lag of records that cannot be read, as those of an open transaction, is known. That of a topic whose
+// end is unknown is not, instead of 0.
+func TestReceiverLags(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, "open", "forbidden", "unknown"))
+	f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "forbidden", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "unknown", Err: kerr.UnsupportedForMessageFormat, Count: -1})
+	o := kafka.BridgeOptions{Options: f.options(), Group: "flunq"}
+	for _, topic := range []string{"open", "forbidden"} {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.TransactionalID(topic))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := kafka.NewReceiver(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(context.WithoutCancel(t.Context()))
+	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+	messages, err := r.Fetch(t.Context(), []string{"open", "forbidden", "unknown"}, none)
+	if diff := cmp.Diff(map[string]int64{"open/0": 1, "forbidden/0": 1}, r.Lags()); diff != "" || len(messages) > 0 {
+		t.Errorf("%d messages, %v: %s", len(messages), err, diff)
+	}
+}
+
 // A topic that is deleted has no messages; once it is created again, it is read from its start.
 func TestReceiverDeletedTopic(t *testing.T) {
 	t.Parallel()
@@ -339,100 +373,123 @@ func TestPublisherUnavailableTopic(t *testing.T) {
 // read before. A Kafka before 2.8 does not say whether a topic was created again.
 func TestReceiverLoss(t *testing.T) {
 	t.Parallel()
+	again := func(f *fake) error {
+		return errors.Join(f.cluster.DeleteTopic(inTopic), f.cluster.CreateTopic(inTopic, 1, nil))
+	}
+	remove := func(f *fake) error { return f.cluster.DeleteRecords(inTopic, 0, 3) }
+	old := kfake.MaxVersions(kversion.V2_3_0())
 	for _, test := range []struct {
 		name, want, says string
-		restarts         bool // the bridge, meanwhile
-		lose             func(*kfake.Cluster) error
+		lose             func(*fake) error // after 0, 1 and 2
+		while            string            // the bridge is: reading, idle since it was started, or stopped until 3 has arrived
+		opts             []kfake.Opt
 	}{
-		{"removed", "4", "removed the offsets 2 to 2 before", true, func(c *kfake.Cluster) error { return c.DeleteRecords(inTopic, 0, 3) }},
-		{"created again", "34", "lost records", false, nil},
-		{"created again meanwhile", "34", "the last records are lost", true, nil},
+		{"removed", "34", "removed the offsets 2 to 2 before", remove, "stopped", nil},
+		{"created again", "34", "lost records", again, "reading", []kfake.Opt{old}},
+		{"created again, idle", "34", "messages are lost", again, "idle", []kfake.Opt{old}},
+		{"created again meanwhile", "34", "messages are lost", again, "stopped", []kfake.Opt{old}},
+		{"truncated and longer again", "345", "lost records", (*fake).truncate, "stopped", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t, kfake.SeedTopics(1, inTopic), kfake.MaxVersions(kversion.V2_3_0()))
-			o := kafka.BridgeOptions{Options: f.options(), Group: "flunq"}
-			o.Wait = 100 * time.Millisecond
-			positions := map[string]cloudevents.Position{}
-			var r *kafka.Receiver
-			start := func() {
-				var err error
-				if r, err = kafka.NewReceiver(o); err != nil {
-					t.Fatal(err)
-				}
-			}
-			start()
-			defer func() { r.Close(context.WithoutCancel(t.Context())) }()
-			got := ""
-			var errs []error
-			fetch := func() {
-				messages, err := r.Fetch(t.Context(), []string{inTopic}, func(p string) (cloudevents.Position, bool) {
-					at, known := positions[p]
-					return at, known
-				})
-				errs = append(errs, err)
-				for i := range messages {
-					m := &messages[i]
-					at, known := positions[m.PartitionName()]
-					if !known || at.Log != m.Log || m.Offset > at.Offset { // as receive.lua
-						got += string(m.Value)
-						positions[m.PartitionName()] = cloudevents.Position{Log: m.Log, Offset: m.Offset}
-					}
-				}
-			}
-			put := func(value string) {
+			f := newFake(t, append(test.opts, kfake.SeedTopics(1, inTopic))...)
+			x := &taking{t: t, o: kafka.BridgeOptions{Options: f.options(), Group: "flunq"}, positions: map[string]cloudevents.Position{}}
+			x.o.Wait = 100 * time.Millisecond
+			put := func(values ...string) {
 				t.Helper()
-				cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...))
+				cl, err := kgo.NewClient(kgo.SeedBrokers(x.o.Brokers...))
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer cl.Close()
-				if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: inTopic, Value: []byte(value)}).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			until := func(want, says string) {
-				t.Helper()
-				for end := time.Now().Add(time.Minute); got != want || !strings.Contains(fmt.Sprint(errors.Join(errs...)), says); fetch() {
-					if time.Now().After(end) {
-						t.Fatalf("got %s, want %s: %v, want %q", got, want, errors.Join(errs...), says)
+				for _, value := range values {
+					if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: inTopic, Value: []byte(value)}).FirstErr(); err != nil {
+						t.Fatal(err)
 					}
 				}
 			}
+			x.start()
+			defer func() { x.stop() }()
 			put("0")
+			f.keep()
 			put("1")
-			until("01", "")
-			if test.restarts {
-				r.Close(context.WithoutCancel(t.Context()))
+			x.until("01", "")
+			if test.while != "reading" {
+				x.stop()
 			}
-			if test.lose == nil {
-				if err := f.cluster.DeleteTopic(inTopic); err != nil {
-					t.Fatal(err)
-				}
-				if err := f.cluster.CreateTopic(inTopic, 1, nil); err != nil {
-					t.Fatal(err)
-				}
-			} else {
+			if test.while == "idle" {
+				x.start()
+				x.fetch()
+			}
+			if test.while == "stopped" {
 				put("2")
-				if err := test.lose(f.cluster); err != nil {
-					t.Fatal(err)
-				}
 			}
-			if test.restarts {
-				start()
+			if err := test.lose(f); err != nil {
+				t.Fatal(err)
 			}
-			if test.lose == nil {
-				put("3")
-				until("013", test.says)
+			put("3")
+			if len(test.want) > 2 {
+				put("4")
 			}
-			put("4")
-			until("01"+test.want, test.says)
+			if test.while == "stopped" {
+				x.start()
+			}
+			x.until("01"+test.want[:len(test.want)-1], test.says)
+			put(test.want[len(test.want)-1:])
+			x.until("01"+test.want, test.says)
 			for range 5 {
-				fetch()
+				x.fetch()
 			}
-			if got != "01"+test.want {
-				t.Errorf("got %s", got)
+			if x.got != "01"+test.want {
+				t.Errorf("got %s", x.got)
 			}
 		})
+	}
+}
+
+// taking takes records as the bridge does.
+type taking struct {
+	t         *testing.T
+	o         kafka.BridgeOptions
+	r         *kafka.Receiver
+	positions map[string]cloudevents.Position
+	got       string
+	errs      []error
+}
+
+func (x *taking) start() {
+	x.t.Helper()
+	var err error
+	if x.r, err = kafka.NewReceiver(x.o); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *taking) stop() { x.r.Close(context.WithoutCancel(x.t.Context())) }
+
+func (x *taking) fetch() {
+	messages, err := x.r.Fetch(x.t.Context(), []string{inTopic}, func(p string) (cloudevents.Position, bool) {
+		at, known := x.positions[p]
+		return at, known
+	})
+	x.errs = append(x.errs, err)
+	for i := range messages {
+		m := &messages[i]
+		at, known := x.positions[m.PartitionName()]
+		if !known || at.Log != m.Log || m.Offset > at.Offset { // as receive.lua
+			x.got += string(m.Value)
+			x.positions[m.PartitionName()] = cloudevents.Position{Log: m.Log, Offset: m.Offset}
+		}
+	}
+	x.r.Commit(x.t.Context(), messages)
+}
+
+// until fetches until it got what is wanted, and an error that says something.
+func (x *taking) until(want, says string) {
+	x.t.Helper()
+	for end := time.Now().Add(time.Minute); x.got != want || !strings.Contains(fmt.Sprint(errors.Join(x.errs...)), says); x.fetch() {
+		if time.Now().After(end) {
+			x.t.Fatalf("got %s, want %s: %v, want %q", x.got, want, errors.Join(x.errs...), says)
+		}
 	}
 }

@@ -27,7 +27,6 @@ import (
 // later ones of its partition: its session is closed and replaced.
 type producer struct {
 	opts   Options
-	more   []kgo.Opt // of each session
 	topics *topics
 
 	mu       sync.Mutex
@@ -38,12 +37,12 @@ type producer struct {
 	isolating sync.Mutex
 }
 
-func newProducer(o Options, more ...kgo.Opt) (*producer, error) {
-	s, err := newSession(o, more)
+func newProducer(o Options) (*producer, error) {
+	s, err := newSession(o)
 	if err != nil {
 		return nil, err
 	}
-	return &producer{opts: o, more: more, topics: newTopics(o.TopicWait), shared: s}, nil
+	return &producer{opts: o, topics: newTopics(o.TopicWait), shared: s}, nil
 }
 
 // publish publishes records and returns one error for each. The errors wrap those of package
@@ -100,7 +99,7 @@ func (p *producer) produce(soft, hard context.Context, s *session, records []*kg
 			e = <-ends
 		}
 		if over == nil && errors.Is(e.err, kgo.ErrClientClosed) {
-			e.err = errors.New("no broker has replied in time")
+			e.err = errUnconfirmed
 		}
 		if e.err != nil {
 			errs[e.i] = p.classify(e.err, before, s, records[e.i].Topic)
@@ -155,9 +154,15 @@ type batchError struct{ reply *kerr.Error }
 
 func (b *batchError) Error() string { return b.reply.Error() }
 
+var errUnconfirmed = errors.New("no broker has confirmed it in time")
+
 // classify wraps an error of the client according to whether the record may have been published.
 // before is the session's state before the record was produced.
 func (p *producer) classify(err error, before state, s *session, topic string) error {
+	takenBack := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errUnconfirmed
+	}
 	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
 	unknown := fmt.Errorf("it may have been published: %w", err)
 	now := s.state()
@@ -173,7 +178,7 @@ func (p *producer) classify(err error, before state, s *session, topic string) e
 		return wrap(schedule.ErrUnavailable)
 	case replied:
 		return classifyReply(reply, err)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrMaxBuffered),
+	case takenBack, errors.Is(err, kgo.ErrMaxBuffered),
 		ok && dial.Op == "dial":
 		if now.open == 0 {
 			return wrap(schedule.ErrUnreachable)
@@ -214,7 +219,7 @@ func (p *producer) session(at **session) (*session, error) {
 	if *at != nil {
 		return *at, nil
 	}
-	s, err := newSession(p.opts, p.more)
+	s, err := newSession(p.opts)
 	if err == nil {
 		*at = s
 	}
@@ -259,14 +264,17 @@ type state struct {
 	lost     int64 // produce requests that were sent, at least in part, without a reply
 }
 
-func newSession(o Options, more []kgo.Opt) (*session, error) {
+func newSession(o Options) (*session, error) {
 	s := &session{}
-	cl, err := o.client(append([]kgo.Opt{
+	cl, err := o.client(
 		kgo.WithHooks(s),
 		kgo.ProducerBatchCompression(codecs()[o.Compression], kgo.NoCompression()),
 		kgo.ProducerLinger(o.Linger),
 		kgo.UnknownTopicRetries(1),
-	}, more...)...)
+		// The caller itself repeats what a broker does not accept now: other topics need not wait, and
+		// the error is what the broker said.
+		kgo.RecordRetries(1),
+	)
 	s.client = cl
 	return s, err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -75,6 +77,30 @@ func (f *fake) options() kafka.Options {
 	o.Timeout = 2 * time.Second
 	o.TopicWait = 2 * time.Second
 	return o
+}
+
+// keep keeps a copy of the records, and truncate goes back to it: the records that followed are lost, as
+// in a power cut. The partition then has another leader epoch.
+func (f *fake) keep() {
+	f.t.Helper()
+	f.restart(func(partitions, copied string) error { return os.CopyFS(copied, os.DirFS(partitions)) })
+}
+
+func (f *fake) truncate() error {
+	f.restart(func(partitions, copied string) error {
+		return errors.Join(os.RemoveAll(partitions), os.CopyFS(partitions, os.DirFS(copied)))
+	})
+	return f.cluster.MoveTopicPartition(inTopic, 0, 0)
+}
+
+// restart restarts the cluster. Meanwhile do changes its files.
+func (f *fake) restart(do func(partitions, copied string) error) {
+	f.t.Helper()
+	f.cluster.Close()
+	if err := do(filepath.Join(f.dir, "partitions"), filepath.Join(f.dir, "copy")); err != nil {
+		f.t.Fatal(err)
+	}
+	f.start()
 }
 
 // lossy drops replies.
@@ -412,7 +438,9 @@ func TestSinkReplies(t *testing.T) {
 			f := newFake(t, kfake.SeedTopics(1, "orders"))
 			f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: reply, Count: -1})
 			errs := newSink(t, f.options()).Publish(t.Context(), events(3, "orders"))
-			want(t, errs, kind)
+			if want(t, errs, kind); !errors.Is(errs[0], reply) {
+				t.Errorf("%v does not say %v", errs[0], reply)
+			}
 		})
 	}
 	for _, reply := range []*kerr.Error{kerr.UnknownServerError, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut} {

@@ -521,9 +521,10 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
+	r.pending = consumer.CachedInfo().NumPending
 	c.readers[topic] = r
 	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Of(c.log) && p.Log != r.log {
-		return fmt.Errorf("stream %s ends at message %d, but %d was read before: the last messages are lost", c.opts.Stream, c.last, p.Offset)
+		return fmt.Errorf("%w: stream %s ends at message %d, but %d was read before", cloudevents.ErrLost, c.opts.Stream, c.last, p.Offset)
 	}
 	return nil
 }
@@ -566,10 +567,12 @@ func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arriva
 // Commit implements bridge.Source: the server keeps no position.
 func (c *Client) Commit(context.Context, []cloudevents.Message) {}
 
-// Lags returns how many messages of each partition follow the last one that Fetch returned. Do not
-// call it concurrently with Fetch.
+// Lags implements bridge.Source. Do not call it concurrently with Fetch.
 func (c *Client) Lags() map[string]int64 {
 	out := map[string]int64{}
+	if !c.conn.IsConnected() {
+		return out
+	}
 	for topic, r := range c.readers {
 		out[cloudevents.PartitionName(topic, 0)] = int64(r.pending)
 	}

@@ -44,8 +44,12 @@ func (b *Bridge) Observe(a bridge.Activity) {
 		b.received.WithLabelValues(b.topics.of(a.Topic), string(a.What)).Add(n)
 	default: // the service reports a broker that is away
 	}
-	if a.What == bridge.Refused || a.What == bridge.Rejected {
+	switch a.What {
+	case bridge.Refused, bridge.Rejected:
 		b.log.Warn("dead-lettered by the bridge", "tenant", a.Tenant, "topic", a.Topic, "what", a.What, "err", a.Err)
+	case bridge.Lost: // once, while the service may be reporting other errors
+		b.log.Error("not received by the bridge", "err", a.Err)
+	default:
 	}
 }
 

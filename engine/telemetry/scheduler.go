@@ -25,7 +25,7 @@ type Scheduler struct {
 	expired, reconciled                       prometheus.Counter
 	rpcTime                                   *prometheus.HistogramVec
 
-	unreachable atomic.Int64 // when it was last logged that the sink is unreachable, in nanoseconds
+	unavailable atomic.Int64 // when it was last logged that the sink or a topic is not available, in nanoseconds
 }
 
 // NewScheduler returns a Scheduler that logs to log, and registers all its metrics.
@@ -46,8 +46,8 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 	}
 }
 
-// Published records the outcome of a publication. While the sink is unreachable, that is logged every
-// ten seconds instead of for each event.
+// Published records the outcome of a publication. While the sink or a topic is not available, that is
+// logged every ten seconds instead of for each event.
 func (s *Scheduler) Published(p scheduler.Publication) {
 	const pause = 10 * time.Second
 	s.publishing.Observe(p.Took.Seconds())
@@ -61,7 +61,8 @@ func (s *Scheduler) Published(p scheduler.Publication) {
 	} else {
 		s.failed.WithLabelValues(class(p.Err)).Inc()
 		level = slog.LevelWarn
-		if now, last := time.Now().UnixNano(), s.unreachable.Load(); errors.Is(p.Err, schedule.ErrUnreachable) && (now-last < int64(pause) || !s.unreachable.CompareAndSwap(last, now)) {
+		waits := errors.Is(p.Err, schedule.ErrUnreachable) || errors.Is(p.Err, schedule.ErrUnavailable)
+		if now, last := time.Now().UnixNano(), s.unavailable.Load(); waits && (now-last < int64(pause) || !s.unavailable.CompareAndSwap(last, now)) {
 			level = slog.LevelDebug
 		}
 	}

@@ -65,7 +65,7 @@ func TestSchedulerMetrics(t *testing.T) {
 }
 
 // Each failure has a line in the log with the documented fields, but not its payload. While the
-// sink is unreachable, one line says so instead of one for each event.
+// sink or a topic is not available, one line says so instead of one for each event.
 func TestSchedulerLog(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -76,6 +76,7 @@ func TestSchedulerLog(t *testing.T) {
 	}}
 	for range 50 {
 		s.Published(scheduler.Publication{Event: e, Err: schedule.ErrUnreachable})
+		s.Published(scheduler.Publication{Event: e, Err: schedule.ErrUnavailable})
 		s.Published(scheduler.Publication{Event: e})
 	}
 	failed := scheduler.Publication{Event: e, Partition: 7, Err: schedule.ErrRefused, Status: schedule.Dead, Lateness: 7 * time.Millisecond}
