@@ -41,6 +41,23 @@ func seconds(due []timers.Due) (out string) {
 }
 
 var dueReads = []check{
+	{"a delivery is superseded once its key was set again, even if that one has fired", func(t *testing.T, w *environment) {
+		again := timer(0)
+		again.Execution, again.Kind, again.Key = "other", event.StartTimer, "k"
+		var orders []string
+		for range 2 {
+			_, err := timers.New(w.Store).SetInput(t.Context(), again, time.Now())
+			must(t, err)
+			w.fireAll(t)
+			last := w.rdb.XRevRangeN(t.Context(), w.Store.Keys().Stream(tenant), "+", "-", 1).Val()[0].ID
+			orders = append(orders, store.Message{ID: last}.Order())
+		}
+		for i, order := range orders {
+			if superseded, err := timers.New(w.Store).Superseded(t.Context(), again, order); superseded != (i == 0) || err != nil {
+				t.Errorf("delivery %d is superseded: %t, %v", i, superseded, err)
+			}
+		}
+	}},
 	{"firing returns the timers due next", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 5)
 		seen := w.poll(t, 2)

@@ -97,8 +97,8 @@ func observation(m *store.Message, fired event.Fired, outcome store.InputOutcome
 	}
 }
 
-// superseded acknowledges an input whose delivery failed before its key was set again, and reports
-// whether it did.
+// superseded acknowledges an input whose delivery failed and whose key was set again, or cancelled, since
+// it fired, and reports whether it did.
 func (s *Service) superseded(ctx context.Context, m *store.Message) (bool, error) {
 	if m.Attempt == 0 {
 		return false, nil
@@ -107,11 +107,11 @@ func (s *Service) superseded(ctx context.Context, m *store.Message) (bool, error
 	if !ok {
 		return false, nil
 	}
-	again, err := timers.New(s.store).Superseded(ctx, fired.Timer)
+	again, err := timers.New(s.store).Superseded(ctx, fired.Timer, m.Order())
 	if err != nil || !again {
 		return false, err
 	}
-	return true, s.dropInput(ctx, *m, fired, store.InputRejected, "its key was set again")
+	return true, s.dropInput(ctx, *m, fired, store.InputRejected, "its key was set again or cancelled")
 }
 
 // drop acknowledges an event of an execution that does not exist or has ended.

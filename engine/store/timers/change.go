@@ -62,7 +62,7 @@ func (ts Timers) cancel(ctx context.Context, p Pending, note string, entry ...an
 // already, and reports whether there was one. The history gets no entry about it.
 func (ts Timers) CancelStart(ctx context.Context, tenant, execution string) (cancelled Pending, had bool, err error) {
 	t := event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey}
-	member, err := ts.current(ctx, t)
+	member, _, err := ts.current(ctx, t)
 	if err != nil || member == "" {
 		return cancelled, false, err
 	}

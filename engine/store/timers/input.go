@@ -115,22 +115,24 @@ func compareDue(a, b Pending) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Member, b.Member))
 }
 
-// current returns the member of the timer that is set under the same key as t, "" if none is.
-func (ts Timers) current(ctx context.Context, t event.Timer) (member string, err error) {
+// current returns the member of the timer that is set under the same key as t, "" if none is, and the
+// order of the last request for that key; see timer_keys.lua.
+func (ts Timers) current(ctx context.Context, t event.Timer) (member, order string, err error) {
 	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(t.Tenant), store.TimerIdentity(t)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", store.Failed("read the timer of a key", err)
+		return "", "", store.Failed("read the timer of a key", err)
 	}
-	_, member, _ = strings.Cut(kept, " ")
-	return member, nil
+	order, member, _ = strings.Cut(kept, " ")
+	return member, order, nil
 }
 
-// Superseded reports whether the key of an input was set again after the input had fired.
-func (ts Timers) Superseded(ctx context.Context, t event.Timer) (bool, error) {
-	member, err := ts.current(ctx, t)
+// Superseded reports whether the key of an input, which fired with the given store.Message.Order, was set
+// again or cancelled afterwards.
+func (ts Timers) Superseded(ctx context.Context, t event.Timer, order string) (bool, error) {
+	member, last, err := ts.current(ctx, t)
 	if err != nil {
 		return false, err
 	}
 	current := DueOf(redis.Z{Member: member}, time.Time{})
-	return member != "" && current.Err == nil && !current.FireAt.Equal(t.FireAt), nil
+	return last > order || member != "" && current.Err == nil && !current.FireAt.Equal(t.FireAt), nil
 }
