@@ -30,8 +30,8 @@ type APIOptions struct {
 	Topic  string // default for requests; "": requests without a topic are rejected
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
-	// ReadTime, if set, makes Now exact. It is called for requests with a delay: without it, an event
-	// would be stored for the wrong time for some seconds after a jump of Redis' clock.
+	// ReadTime, if set, makes Now exact. It is called for requests with a delay and for times that seem to be
+	// too early or too late: after a jump of Redis' clock, Now is wrong for some seconds.
 	ReadTime func(context.Context) error
 	// Notify, if set, receives the id and the due time of each event that became SCHEDULED or was moved.
 	Notify func(id string, due time.Time)
@@ -68,7 +68,10 @@ func (a *API) now(ctx context.Context, exactly bool) time.Time {
 // Schedule stores events. The result has one outcome for each request. A repeated request, for
 // example after a lost reply, succeeds again, even if the event has already been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
-	now := a.now(ctx, slices.ContainsFunc(requests, Request.relative))
+	now := a.now(ctx, false)
+	if slices.ContainsFunc(requests, func(r Request) bool { return a.opts.Limits.CheckDue(r.Due, now) != nil }) {
+		now = a.now(ctx, true)
+	}
 	out := make([]schedule.Outcome, len(requests))
 	events := make([]schedule.Event, 0, len(requests))
 	at := make([]int, 0, len(requests)) // the request of each event
@@ -195,7 +198,7 @@ func due(at time.Time, after time.Duration, now time.Time) time.Time {
 
 // Change cancels, moves, replays or drops an event.
 func (a *API) Change(ctx context.Context, id string, change schedule.Change) (schedule.Outcome, error) {
-	now := a.now(ctx, change.Kind == schedule.Move && change.Due.IsZero())
+	now := a.now(ctx, change.Kind == schedule.Move)
 	err := schedule.CheckID(id)
 	if err == nil && change.Kind == schedule.Move {
 		change.Due = due(change.Due, change.After, now)

@@ -289,13 +289,13 @@ type clock struct {
 	read, at time.Time // the time of Redis in the last reply, and the local time then; zero before the first
 }
 
-// set records that Redis' time is now, and returns by how much the estimate was ahead of it.
-func (c *clock) set(now time.Time) (ahead time.Duration) {
+// set records that Redis' time is now, and returns by how much the estimate was wrong.
+func (c *clock) set(now time.Time) (jump time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ahead = c.estimate().Sub(now)
+	jump = c.estimate().Sub(now).Abs()
 	c.read, c.at = now, c.local()
-	return ahead
+	return jump
 }
 
 func (c *clock) now() time.Time {
@@ -311,8 +311,8 @@ func (c *clock) estimate() time.Time {
 	return c.read.Add(c.local().Sub(c.at))
 }
 
-// setClock sets the clock. If Redis' time has gone back, the partitions are checked as if for the
-// first time: they would wait until it has caught up.
+// setClock sets the clock. If Redis' time has jumped, the partitions are checked as if for the first
+// time: they would wait too long, by the time that it had before.
 func (s *Scheduler) setClock(now time.Time) {
 	if s.clock.set(now) > time.Second {
 		s.queue.restart()

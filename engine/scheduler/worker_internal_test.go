@@ -109,15 +109,22 @@ func TestPublishedAfterClaim(t *testing.T) {
 	}
 }
 
-// When Redis' clock has gone back, no partition waits until it has caught up. A jump of the machine's
-// clock changes nothing.
-func TestClockGoesBack(t *testing.T) {
+// When Redis' clock has jumped, no partition waits by its former time. A jump of the machine's clock changes
+// nothing.
+func TestClockJumps(t *testing.T) {
 	t.Parallel()
+	for _, jump := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		testClockJumps(t, jump)
+	}
+}
+
+func testClockJumps(t *testing.T, jump time.Duration) {
+	t.Helper()
 	start := time.Now()
 	local := start
 	s := &Scheduler{queue: newPartitionQueue(), clock: &clock{local: func() time.Time { return local }}}
 	s.queue.set([]int{0}, func(int) bool { return true })
-	redis := start.Add(10 * time.Minute)
+	redis := start.Add(20 * time.Minute)
 	s.setClock(redis)
 	wake := make(chan struct{}, 1)
 	due := func() time.Time {
@@ -134,9 +141,9 @@ func TestClockGoesBack(t *testing.T) {
 	if got := due(); !got.Equal(redis.Add(30 * time.Second)) {
 		t.Errorf("without a jump it is due at %s", got)
 	}
-	s.setClock(start)
+	s.setClock(redis.Add(jump))
 	if got := due(); !got.Before(start) {
-		t.Errorf("after the jump it is due at %s, in %s", got, got.Sub(s.clock.now()))
+		t.Errorf("after a jump of %s it is due at %s, in %s", jump, got, got.Sub(s.clock.now()))
 	}
 }
 
@@ -153,25 +160,28 @@ func (jumped) Place(_ context.Context, events []schedule.Event) ([]schedule.Plac
 	return []schedule.Placed{{Event: events[0], Created: true}}, nil
 }
 
-// A delay counts from the time of Redis, even immediately after its clock has jumped.
-func TestDelayAfterJump(t *testing.T) {
+// A delay counts from the time of Redis, even immediately after its clock has jumped, and a time is not
+// refused by its former time.
+func TestScheduleAfterJump(t *testing.T) {
 	t.Parallel()
 	start := time.UnixMilli(2_000_000_000_000).UTC()
-	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		s := &Scheduler{
 			queue: newPartitionQueue(), clock: &clock{local: func() time.Time { return start }},
 			ledger: jumped{now: start.Add(jump)},
 		}
-		s.setClock(start)
-		api := NewAPI(s.ledger, APIOptions{Limits: schedule.Limits{MaxDelay: time.Hour, Payload: 1}, Now: s.Now, ReadTime: s.ReadTime})
-		out, err := api.Schedule(t.Context(), []Request{{
-			ID: "00000000-0000-4000-8000-000000000001", After: 3 * time.Second, Content: schedule.Content{Topic: "t", Payload: []byte("1")},
-		}})
-		if err != nil || !out[0].Created {
-			t.Fatalf("%+v, %v", out, err)
-		}
-		if got, want := out[0].Event.Due, start.Add(jump+3*time.Second); !got.Equal(want) {
-			t.Errorf("after a jump of %s it is due at %s, want %s", jump, got, want)
+		at := start.Add(jump + 30*time.Minute)
+		for _, r := range []Request{{After: 30 * time.Minute}, {Content: schedule.Content{Due: at}}} {
+			s.setClock(start)
+			api := NewAPI(s.ledger, APIOptions{Limits: schedule.Limits{MaxDelay: time.Hour, Payload: 1}, Now: s.Now, ReadTime: s.ReadTime})
+			r.ID, r.Topic, r.Payload = "00000000-0000-4000-8000-000000000001", "t", []byte("1")
+			out, err := api.Schedule(t.Context(), []Request{r})
+			if err != nil || !out[0].Created {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if got := out[0].Event.Due; !got.Equal(at) {
+				t.Errorf("after a jump of %s it is due at %s, want %s", jump, got, at)
+			}
 		}
 	}
 }
