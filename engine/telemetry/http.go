@@ -76,7 +76,7 @@ func stateOf(ctx context.Context, e *engine.Engine) redisState {
 	defer cancel()
 	switch writable, all, err := store.WritableMasters(asking, e.Store); {
 	case err != nil:
-		return redisState{reason: public(err)}
+		return redisState{reason: public("Redis", err)}
 	case writable == 0:
 		return redisState{reason: fmt.Sprintf("none of the %d masters of the Redis Cluster answers and accepts writes", all)}
 	case writable < all:
@@ -91,7 +91,7 @@ func readOnly(ctx context.Context, e *engine.Engine) string {
 	reason, err := store.RefusedWrites(ctx, e.Store)
 	switch {
 	case err != nil:
-		return public(err)
+		return public("Redis", err)
 	case reason != "":
 		return "Redis refuses writes: " + reason
 	default:
@@ -103,7 +103,7 @@ func readOnly(ctx context.Context, e *engine.Engine) string {
 func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	return within(ctx, "Redis does not respond", func() string {
 		if _, err := e.Store.Now(ctx); err != nil {
-			return public(err)
+			return public("Redis", err)
 		}
 		return ""
 	})
@@ -121,13 +121,13 @@ func within[T any](ctx context.Context, late T, ask func() T) T {
 	}
 }
 
-// public returns an error's message without the address of Redis, which clients must not see.
-func public(err error) string {
+// public returns the message of an error of a server, without its address, which clients must not see.
+func public(server string, err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return "Redis: the host name cannot be resolved: " + dns.Err
+		return server + ": the host name cannot be resolved: " + dns.Err
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return "Redis: " + op.Op + ": " + op.Err.Error()
+		return server + ": " + op.Op + ": " + op.Err.Error()
 	}
 	return err.Error()
 }
@@ -220,7 +220,11 @@ func (h *serviceHealth) add(s engine.Health) {
 	}
 	h.Status = overall(h.Healthy, h.Degraded, h.Unhealthy)
 	if s.Err != nil {
-		h.LastError = public(s.Err)
+		server := "a broker"
+		if store.Temporary(s.Err) {
+			server = "Redis"
+		}
+		h.LastError = public(server, s.Err)
 	}
 }
 
