@@ -211,7 +211,7 @@ func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 		e, err = decodeBinary(m)
 	case plain != "":
 		e = event.Event{ID: m.Place(), Source: "/" + m.PartitionName(), Type: plain}
-		if media == "" && !json.Valid(m.Value) {
+		if media == "" && !validJSON(m.Value) {
 			media = "text/plain"
 		}
 		e.Data, err = dataOf(m.Value, media)
@@ -338,6 +338,9 @@ func decodeStructured(value []byte) (event.Event, error) {
 	if err := json.Unmarshal(value, &members); err != nil {
 		return event.Event{}, fmt.Errorf("the value is not a JSON object: %w", err)
 	}
+	if !utf8.Valid(value) {
+		return event.Event{}, errors.New("the value is not UTF-8")
+	}
 	var fields []string
 	var raw []byte
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -384,14 +387,17 @@ func isJSON(media string) bool {
 	return media == "" || media == jsonType || media == "text/json" || strings.HasSuffix(media, "+json")
 }
 
+// validJSON reports whether data is JSON, in UTF-8 as it must be: otherwise characters would get lost.
+func validJSON(data []byte) bool { return json.Valid(data) && utf8.Valid(data) }
+
 // dataOf converts data of a media type to JSON: text to a string, other bytes to base64.
 func dataOf(data []byte, media string) (json.RawMessage, error) {
 	switch {
 	case len(data) == 0:
 		return nil, nil
 	case isJSON(media):
-		if !json.Valid(data) {
-			return nil, errors.New("the data is not JSON: want a content-type that says what it is")
+		if !validJSON(data) {
+			return nil, errors.New("the data is not JSON in UTF-8: want a content-type that says what it is")
 		}
 		return bytes.TrimSpace(data), nil
 	case utf8.Valid(data):

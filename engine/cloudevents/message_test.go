@@ -145,7 +145,9 @@ func TestDecodeUnreadable(t *testing.T) {
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_attempt=9", "", "reserved"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t", "{", "not JSON"},
 		{"ce-specversion=1.0 ce-id=%C0%A0 ce-source=/s ce-type=t", "", "not UTF-8"},
+		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t", "\"\xe9\"", "not JSON in UTF-8"},
 		{"content-type=application/cloudevents+json", "[", "not a JSON object"},
+		{"content-type=application/cloudevents+json", `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":"` + "\xe9\"}", "not UTF-8"},
 		{"content-type=application/cloudevents-batch+json", "[]", "batch"},
 		{"content-type=application/cloudevents+avro", "x", "send it as application/cloudevents+json"},
 	} {
