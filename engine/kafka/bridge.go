@@ -470,7 +470,7 @@ func (r *Receiver) commitOffsets(ctx context.Context) {
 	if len(r.taken) == 0 || time.Since(r.committed) < commitInterval || r.client == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Wait) // a coordinator that hangs must not delay the messages
 	defer cancel()
 	offsets := kadm.Offsets{}
 	for _, partitions := range r.taken {
@@ -478,10 +478,10 @@ func (r *Receiver) commitOffsets(ctx context.Context) {
 			offsets.Add(o)
 		}
 	}
-	r.committed = time.Now()
 	if _, err := kadm.NewClient(r.client).CommitOffsets(ctx, r.opts.Group, offsets); err == nil {
 		clear(r.taken)
 	}
+	r.committed = time.Now()
 }
 
 // Lags implements bridge.Source. Do not call it concurrently with Fetch.

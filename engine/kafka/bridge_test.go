@@ -249,6 +249,34 @@ func TestReceiverLags(t *testing.T) {
 	}
 }
 
+// A coordinator that does not reply to a commit, which is only informative, does not delay messages.
+func TestReceiverCommitHangs(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, inTopic))
+	hangs := make(chan struct{})
+	defer close(hangs)
+	f.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		f.cluster.SleepControl(func() { <-hangs })
+		return nil, nil, false
+	})
+	o := f.options()
+	o.Wait, o.Timeout = 100*time.Millisecond, time.Minute
+	bridgeOn(t, o).Put(inTopic, cloudevents.Message{Value: []byte("1")})
+	r, err := kafka.NewReceiver(kafka.BridgeOptions{Options: o, Group: "flunq"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(t.Context())
+	fetched(t, r, 1, inTopic)
+	r.Commit(t.Context(), []cloudevents.Message{{Topic: inTopic}})
+	began := time.Now()
+	_, err = r.Fetch(t.Context(), []string{inTopic}, func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false })
+	if took := time.Since(began); err != nil || took > o.Timeout/10 {
+		t.Errorf("%v after %s", err, took)
+	}
+}
+
 // A topic that is deleted has no messages; once it is created again, it is read from its start.
 func TestReceiverDeletedTopic(t *testing.T) {
 	t.Parallel()

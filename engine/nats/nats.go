@@ -164,6 +164,7 @@ type Client struct {
 	log     string          // identifies the stream
 	last    uint64          // the last sequence number of the stream when it was identified
 	idle    int             // consecutive Fetches that found nothing
+	unknown bool            // what the stream has: it could not be identified at the last attempt
 	failed  map[string]bool // topics that could not be read at the last attempt
 	tried   time.Time       // when that was
 }
@@ -238,12 +239,15 @@ func (c *Client) request(ctx context.Context, do func(context.Context) error) er
 	return err
 }
 
-// unanswered adds to the end of a wait for a reply why there may be none.
+// unanswered describes the end of a wait for a reply, and why there may be none.
 func (c *Client) unanswered(err error) error {
-	if last := c.conn.LastError(); errors.Is(err, context.DeadlineExceeded) && errors.Is(last, nats.ErrPermissionViolation) {
-		return fmt.Errorf("%w; earlier: %w", err, last)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	if last := c.conn.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+		return fmt.Errorf("no reply in time; earlier: %w", last)
+	}
+	return errors.New("no reply in time")
 }
 
 // connected waits until there is a connection, or an attempt to make it fails.
@@ -465,7 +469,7 @@ func (c *Client) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	s, err := c.stream(ctx)
-	if err != nil {
+	if c.unknown = err != nil; err != nil {
 		return err
 	}
 	log := logOf(s)
@@ -570,7 +574,7 @@ func (c *Client) Commit(context.Context, []cloudevents.Message) {}
 // Lags implements bridge.Source. Do not call it concurrently with Fetch.
 func (c *Client) Lags() map[string]int64 {
 	out := map[string]int64{}
-	if !c.conn.IsConnected() {
+	if c.unknown || !c.conn.IsConnected() {
 		return out
 	}
 	for topic, r := range c.readers {
