@@ -93,7 +93,7 @@ type workload struct {
 	Executions, Tenants   int  // one each if 0
 	Twins                 bool // each tenant has executions with the same ids
 	Acts                  []act
-	Kinds                 []sim.FaultKind   // all but Outage if nil
+	Kinds                 []sim.FaultKind   // all but Outage and CallLost if nil
 	Rate, Seeds           uint64            // 60 and 120 if 0
 	Most                  int               // maximum number of faults; 8 if 0
 	Want                  map[string]string // by execution: its status, and optionally its output
