@@ -53,9 +53,6 @@ type Request struct {
 	Replace bool          // replace an event with this id and other content, if it was never tried
 }
 
-// relative reports whether a request says how long to wait, instead of until when.
-func (r Request) relative() bool { return r.Due.IsZero() && r.After != 0 }
-
 // now returns the time of Redis, truncated to milliseconds: the estimate of the process or, with exactly,
 // what Redis replies if it is available.
 func (a *API) now(ctx context.Context, exactly bool) time.Time {
@@ -69,7 +66,7 @@ func (a *API) now(ctx context.Context, exactly bool) time.Time {
 // example after a lost reply, succeeds again, even if the event has already been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
 	now := a.now(ctx, false)
-	if slices.ContainsFunc(requests, func(r Request) bool { return a.opts.Limits.CheckDue(r.Due, now) != nil }) {
+	if slices.ContainsFunc(requests, func(r Request) bool { return a.opts.Limits.CheckDue(r.Due, now) != nil }) { // or a delay: then Due is zero
 		now = a.now(ctx, true)
 	}
 	out := make([]schedule.Outcome, len(requests))
@@ -169,7 +166,7 @@ func (a *API) repeated(ctx context.Context, requests []Request, refused []int, o
 // repeats reports whether a request with this content is a repeated request for an existing event. A
 // request with a delay has a different due time each time.
 func (r Request) repeats(c schedule.Content, e *schedule.Event) bool {
-	if r.relative() {
+	if r.Due.IsZero() && r.After != 0 {
 		c.Due = e.Due
 	}
 	return c.Equal(e.Content)

@@ -98,9 +98,10 @@ func observation(m *store.Message, fired event.Fired, outcome store.InputOutcome
 }
 
 // superseded acknowledges an input whose delivery failed and whose key was set again, or cancelled, since
-// it fired, and reports whether it did.
+// it fired, and reports whether it did. An input that an operator has replayed is never superseded: that
+// was asked for, and when it fired is known only to the millisecond.
 func (s *Service) superseded(ctx context.Context, m *store.Message) (bool, error) {
-	if m.Attempt == 0 {
+	if m.Attempt == 0 || m.Replay > 0 {
 		return false, nil
 	}
 	fired, ok := decide.InputOf(m.Event)
