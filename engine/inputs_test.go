@@ -23,30 +23,11 @@ import (
 func TestInputSetAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
-		opts := engine.Defaults()
-		opts.Process, opts.Transport, opts.Workers, opts.Executors, opts.Timers = "p", http.DefaultTransport, 2, 1, 1
-		opts.Retry.Attempts = 20 // enough for a slow machine
-		opts.Block(10 * time.Millisecond)
-		e, err := engine.New(rdb, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		run(t, e)
-		def := start(t, e, "x", "do: [{hear: {listen: {to: {one: {with: {type: com.example.x}}}, read: data}}}]", "{}")
-		await(t, "the execution listens", func() bool { return statusOf(t, e, "x") == decide.Waiting })
+		e := listening(t, rdb)
 		set := func(data string, after time.Duration) (moved bool) {
 			t.Helper()
-			now, err := e.Store.Now(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			moved, err = timers.New(e.Store).SetInput(t.Context(), event.Timer{
-				Tenant: tenant, Workflow: def.ID(), Execution: "x", FireAt: now.Add(after), Kind: event.InputTimer, Key: "k",
-				Input: event.EncodeInput(event.Event{Type: "com.example.x", Source: "/test", Data: json.RawMessage(data)}),
-			}, now)
+			input, now := inputOf(t, e, data, after)
+			moved, err := timers.New(e.Store).SetInput(t.Context(), input, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,6 +63,67 @@ func TestInputSetAgain(t *testing.T) {
 			t.Errorf("the execution has received %s, %d are dead letters, and %q is left", x.Output, dead, pending())
 		}
 	})
+}
+
+// A replayed dead letter is delivered although its key was set since.
+func TestReplayedInput(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
+		e := listening(t, rdb)
+		later, now := inputOf(t, e, "2", time.Hour)
+		if _, err := timers.New(e.Store).SetInput(t.Context(), later, now); err != nil {
+			t.Fatal(err)
+		}
+		fired, _ := inputOf(t, e, "1", 0)
+		fields := e.Store.Fields(event.Event{
+			ID: "fired", Source: "/test", Type: event.TimerFired, Time: now.Add(-time.Hour), Tenant: tenant, Workflow: fired.Workflow, Execution: "x",
+			Data: event.Encode(event.Fired{Timer: fired, ScheduledFor: fired.FireAt, FiredAt: fired.FireAt}),
+		})
+		fields = append(fields, event.AttemptAttribute, "1", event.ReplayAttribute, "1")
+		if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: e.Store.Keys().Stream(tenant), Values: fields}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if x := ended(t, e, "x"); string(x.Output) != "[1]" {
+			t.Errorf("the execution has received %s, want the replayed input", x.Output)
+		}
+	})
+}
+
+// listening runs an engine with an execution x that listens for an event.
+func listening(t *testing.T, rdb wire.Redis) *engine.Engine {
+	t.Helper()
+	opts := engine.Defaults()
+	opts.Process, opts.Transport, opts.Workers, opts.Executors, opts.Timers = "p", http.DefaultTransport, 2, 1, 1
+	opts.Retry.Attempts = 20 // enough for a slow machine
+	opts.Block(10 * time.Millisecond)
+	e, err := engine.New(rdb, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, e)
+	start(t, e, "x", "do: [{hear: {listen: {to: {one: {with: {type: com.example.x}}}, read: data}}}]", "{}")
+	await(t, "the execution listens", func() bool { return statusOf(t, e, "x") == decide.Waiting })
+	return e
+}
+
+// inputOf returns an input for the execution x, and Redis' time.
+func inputOf(t *testing.T, e *engine.Engine, data string, after time.Duration) (input event.Timer, now time.Time) {
+	t.Helper()
+	now, err := e.Store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := e.Store.Execution(t.Context(), tenant, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event.Timer{
+		Tenant: tenant, Workflow: x.Workflow, Execution: "x", FireAt: now.Add(after), Kind: event.InputTimer, Key: "k",
+		Input: event.EncodeInput(event.Event{Type: "com.example.x", Source: "/test", Data: json.RawMessage(data)}),
+	}, now
 }
 
 // await waits until a condition holds.

@@ -168,7 +168,7 @@ func (s *server) run(ctx context.Context) error {
 	scheduling := s.scheduling(set, process, r.Tenant, log)
 	if opts.Workers+opts.Executors+opts.Timers == 0 && bridging == nil {
 		if scheduling == nil {
-			return cli.Misusef("there is nothing to run: WORKER_CONCURRENCY, EXECUTOR_CONCURRENCY and TIMER_CONCURRENCY are 0, or that of the services in --only is")
+			return cli.Misusef("there is nothing to run, because the concurrency of the services is 0: raise WORKER_CONCURRENCY, EXECUTOR_CONCURRENCY or TIMER_CONCURRENCY")
 		}
 		scheduling.alone = true
 		opts.Tenants, opts.Discover, opts.Retention, opts.Sweep = []string{r.Tenant}, false, engine.Retention{}, 0
