@@ -137,7 +137,7 @@ func TestInterruptedRunOnRedis(t *testing.T) {
 	if _, stderr, code := flunq(t, nil, strings.Fields(end)[1:]...); code != 0 {
 		t.Errorf("code %d: %s", code, stderr)
 	}
-	_, stderr, code = flunq(t, nil, "run", file, "--id", "nap-2", "--redis-url", url, "--max-time", "PT0.1S")
+	_, stderr, code = flunq(t, nil, "run", file, "--id", "nap-2", "--redis-url", url, "--max-time", "PT3S")
 	if code != 7 || !strings.Contains(stderr, "stopped while waiting  1 task, ") || !strings.Contains(stderr, "stopped by --max-time after 1 task") || !strings.Contains(stderr, "flunq cancel nap-2 --yes") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
