@@ -173,6 +173,7 @@ type Client struct {
 type reader struct {
 	topic    string
 	reading  jetstream.ConsumeContext
+	closed   <-chan struct{} // of reading; the client library starts a goroutine each time it is asked for
 	ended    chan struct{}
 	consumer string // that sent the last message; the client library replaces those that no longer exist
 	log      string // of its messages
@@ -437,7 +438,7 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 	}
 	for topic, r := range c.readers {
 		select {
-		case <-r.reading.Closed():
+		case <-r.closed:
 			missing = true
 			c.end(r)
 		default:
@@ -525,6 +526,7 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
+	r.closed = r.reading.Closed()
 	r.pending = consumer.CachedInfo().NumPending
 	c.readers[topic] = r
 	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Of(c.log) && p.Log != r.log {

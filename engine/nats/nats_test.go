@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -546,4 +547,25 @@ func TestMissing(t *testing.T) {
 	_, err = nats.Inspect(t.Context(), o, nil, nil, nil)
 	address, _ := url.Parse(s.url())
 	want(err, "no connection to NATS at nats://"+address.Host)
+}
+
+// Fetching without messages starts nothing that stays. It runs alone, since it counts goroutines.
+func TestFetchLeavesNoGoroutines(t *testing.T) {
+	s := serve(t, "")
+	o := s.options()
+	o.Wait = 10 * time.Millisecond
+	c := connect(t, o)
+	fetch := func(times int) int {
+		for range times {
+			none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+			if _, err := c.Fetch(t.Context(), []string{"flunq.acme.in.>"}, none); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return runtime.NumGoroutine()
+	}
+	before := fetch(10)
+	if after := fetch(200); after > before+50 {
+		t.Errorf("%d goroutines after 10 fetches, %d after 210", before, after)
+	}
 }
