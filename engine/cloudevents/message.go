@@ -130,7 +130,11 @@ func (m Mode) Encode(e event.Event, entry string) Message {
 	}
 	out.Value = data
 	for i := 0; i < len(attributes); i += 2 {
-		switch name, value := attributes[i], attributes[i+1]; {
+		name, value := attributes[i], attributes[i+1]
+		if name == dataContentType {
+			out.Value = encoded(data, value)
+		}
+		switch {
 		case m.Prefix == NATSPrefix:
 			out.Headers = append(out.Headers, Header{m.Prefix + name, escape(value)})
 		case name == dataContentType:
@@ -174,6 +178,16 @@ func attributesOf(e event.Event, entry string) ([]string, []byte) {
 		fields = append(fields, dataContentType, media)
 	}
 	return fields, data
+}
+
+// encoded returns the data of an event in its media type: text itself, which the event has as a JSON
+// string.
+func encoded(data []byte, media string) []byte {
+	var text string
+	if isJSON(media) || json.Unmarshal(data, &text) != nil {
+		return data
+	}
+	return []byte(text)
 }
 
 // structured returns an event as JSON.
@@ -354,13 +368,14 @@ func decodeStructured(value []byte) (event.Event, error) {
 			}
 			continue
 		}
+		if string(member) == "null" { // as if it were missing
+			continue
+		}
 		var text string
 		if json.Unmarshal(member, &text) != nil { // a number or a boolean
 			text = string(member)
 		}
-		if text != "null" {
-			fields = append(fields, name, text)
-		}
+		fields = append(fields, name, text)
 	}
 	e, err := fromFields(fields)
 	if err != nil {

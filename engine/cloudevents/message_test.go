@@ -40,6 +40,11 @@ func TestEncodeBinary(t *testing.T) {
 	if string(m.Key) != "o-7" || string(m.Value) != string(request().Data) || m.ID != "acme/1700-3" {
 		t.Errorf("key %s, value %s, id %s", m.Key, m.Value, m.ID)
 	}
+	text := request()
+	text.Data, text.Ext = json.RawMessage(`"<a b=\"1\"/>"`), map[string]string{"datacontenttype": "application/xml"}
+	if m := (cloudevents.Mode{}).Encode(text, "1-1"); string(m.Value) != `<a b="1"/>` {
+		t.Errorf("the value of an event with XML is %s, want the XML itself", m.Value)
+	}
 	alone := request()
 	alone.Execution = ""
 	if m := (cloudevents.Mode{}).Encode(alone, "1-1"); string(m.Key) != alone.ID {
@@ -73,6 +78,8 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 	t.Parallel()
 	events := []event.Event{request(), {ID: "1", Source: "/desk", Type: "com.example.approved"}, {
 		ID: "é", Source: "urn:x", Type: "t", Data: json.RawMessage(`"text with \" and ü"`), Ext: map[string]string{"partitionkey": "7"},
+	}, {
+		ID: "2", Source: "/s", Type: "t", Data: json.RawMessage(`"hello \"you\""`), Ext: map[string]string{"datacontenttype": "text/plain"},
 	}}
 	for _, mode := range []cloudevents.Mode{{Prefix: cloudevents.KafkaPrefix}, {Prefix: cloudevents.NATSPrefix}, {Structured: true}} {
 		for _, want := range events {
@@ -128,6 +135,17 @@ func TestDecodeData(t *testing.T) {
 		if err != nil || string(e.Data) != test.want {
 			t.Errorf("%s %s: data %s, %v, want %s", test.headers, test.value, e.Data, err, test.want)
 		}
+	}
+}
+
+// A null in JSON is an attribute that the event does not have.
+func TestDecodeNull(t *testing.T) {
+	t.Parallel()
+	const value = `{"specversion":"1.0","id":"1","source":"/s","type":"t","time":null,"subject":"null","datacontenttype":null,"note":null,"data":null}`
+	e, err := cloudevents.Decode(&cloudevents.Message{Topic: "in", Value: []byte(value)}, "")
+	want := event.Event{ID: "1", Source: "/s", Type: "t", Ext: map[string]string{"subject": "null", cloudevents.OriginAttribute: "in/0/0"}}
+	if diff := cmp.Diff(want, e); err != nil || diff != "" {
+		t.Error(diff, err)
 	}
 }
 

@@ -185,12 +185,13 @@ func (a *API) event(r Request, now time.Time) schedule.Event {
 	}
 }
 
-// due returns when an event is due that was requested for a time or after a delay.
+// due returns when an event is due that was requested for a time or after a delay: in the next whole
+// millisecond, since an event is never early.
 func due(at time.Time, after time.Duration, now time.Time) time.Time {
 	if at.IsZero() && after != 0 {
 		at = now.Add(after)
 	}
-	return at.UTC().Truncate(time.Millisecond)
+	return at.UTC().Add(time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // Change cancels, moves, replays or drops an event.

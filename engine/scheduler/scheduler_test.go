@@ -238,6 +238,23 @@ func TestTenants(t *testing.T) {
 	await(t, "the replay", func() bool { return status(3) == schedule.Fired })
 }
 
+// A payload that is not JSON reaches an event topic as a string, in base64 if it is not text.
+func TestEventPayload(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	e := schedule.Event{ID: uuidOf(1), Content: schedule.Content{Topic: "event:x", Tenant: "default"}}
+	for _, test := range []struct{ payload, want string }{{`{"a":1}`, `{"a":1}`}, {"hi", `"hi"`}, {"\xff\x00", `"/wA="`}, {"\"\xff\"", `"Iv8i"`}} {
+		e.Payload = []byte(test.payload)
+		if err := (scheduler.TopicSink{Store: s.store}).Publish(t.Context(), []schedule.Event{e})[0]; err != nil {
+			t.Fatal(err)
+		}
+		last := s.store.Redis().XRevRangeN(t.Context(), "tenant:default:events", "+", "-", 1).Val()
+		if len(last) != 1 || last[0].Values["data"] != test.want {
+			t.Errorf("the payload %q became %v, want the data %s", test.payload, last, test.want)
+		}
+	}
+}
+
 // An event that another process schedules fires in time, and one that this process schedules does so
 // even if it is due before the next look.
 func TestNote(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -78,12 +79,17 @@ func (t TopicSink) publish(ctx context.Context, e *schedule.Event) error {
 	})
 }
 
-// data returns the payload if it is JSON, otherwise as a JSON string.
+// data returns the payload if it is JSON, otherwise as a JSON string: of the text, or of other bytes
+// in base64.
 func data(payload []byte) json.RawMessage {
-	if json.Valid(payload) {
+	switch {
+	case !utf8.Valid(payload):
+		return event.Encode(payload)
+	case json.Valid(payload):
 		return payload
+	default:
+		return event.Encode(string(payload))
 	}
-	return event.Encode(string(payload))
 }
 
 func (t TopicSink) start(ctx context.Context, e *schedule.Event, name string) error {

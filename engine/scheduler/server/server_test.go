@@ -213,6 +213,11 @@ func TestTimes(t *testing.T) {
 	if err != nil || !out.GetCreated() || !out.GetEvent().GetExecuteTime().AsTime().Equal(at) || out.GetEvent().GetPayload() != nil {
 		t.Errorf("execute_time %v: %v, %v", at, out, err)
 	}
+	between := request(3)
+	between.ExecuteTime = timestamppb.New(at.Add(time.Nanosecond)) // rounded down, it would be early
+	if out, err = c.Schedule(t.Context(), between); err != nil || !out.GetEvent().GetExecuteTime().AsTime().Equal(at.Add(time.Millisecond)) {
+		t.Errorf("execute_time %v and 1 ns: %v, %v, want the next millisecond", at, out, err)
+	}
 	two := request(2)
 	two.ExecuteAt, two.After = 0, durationpb.New(time.Minute)
 	for n := range 2 {
