@@ -18,7 +18,8 @@ for its description.
 Topics (--topic)
   workflow:NAME, workflow:NAME:VERSION
       starts an execution with the payload as input. Its id is the event's, so
-      it starts once.
+      it starts once. In workflow: and event: topics, a payload that is not JSON
+      becomes a string: its text, or base64 of other bytes.
   event:TYPE
       publishes a CloudEvent to the executions that listen for it; an execution
       receives it once.
