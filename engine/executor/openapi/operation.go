@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -79,6 +80,9 @@ func parameter3(p map[string]any) parameter {
 	out := parameter{required: p["required"] == true, reserved: p["allowReserved"] == true, json: p["content"] != nil}
 	out.name, _ = p["name"].(string)
 	out.in, _ = p["in"].(string)
+	if out.in == "header" && slices.Contains([]string{"Accept", "Authorization", "Content-Type"}, http.CanonicalHeaderKey(out.name)) {
+		out.required = false // OpenAPI 3 ignores the definition: the call sets these headers
+	}
 	out.style, _ = p["style"].(string)
 	if out.style == "" {
 		out.style = "form"
