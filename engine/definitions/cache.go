@@ -41,7 +41,7 @@ func parse(workflow string, text []byte) (*dsl.Definition, error) {
 // Redact replaces the secrets in text with asterisks.
 func (c *Cache) Redact(text string) string { return c.opts.Redactor.Redact(text) }
 
-// capacity is the maximum number of cached definitions.
+// capacity is the maximum number of cached definitions; all of them are dropped before one more is added.
 const capacity = 1000
 
 // Register stores a document under its name and version, and returns its hash.
@@ -55,7 +55,7 @@ func (c *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition
 }
 
 // Version returns the definition with a version, and its hash; "" or "latest" means the newest
-// version. The error is store.ErrNotFound if the version was never registered.
+// version. The error wraps store.ErrNotFound if the version is not registered.
 func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
 	hash, text, err := registry.New(c.store).Definition(ctx, tenant, workflow, version)
 	if err != nil {

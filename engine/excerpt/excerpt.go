@@ -21,7 +21,8 @@ func Of(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// Escaped replaces each character that Controls reports with an escape such as \u001b.
+// Escaped replaces each character that Controls reports with an escape such as \u001b, and each byte that
+// is not UTF-8 with U+FFFD.
 func Escaped(text string) string {
 	if !strings.ContainsFunc(text, Controls) && utf8.ValidString(text) {
 		return text

@@ -21,10 +21,10 @@ import (
 )
 
 var (
-	randoms     = flag.Int("expressions", 60, "how many random expressions to evaluate")
-	from        = flag.Uint64("from", 1, "the first one's seed")
-	allocations = flag.Uint64("allocations", 0, "how many MB one of them may allocate in all; 0: it is not looked at")
-	worst       = flag.Duration("worst", 5*time.Second, "how long one of them may take")
+	randoms     = flag.Int("expressions", 60, "number of random expressions")
+	from        = flag.Uint64("from", 1, "seed of the first one")
+	allocations = flag.Uint64("allocations", 0, "MB that one of them may allocate in all; 0: any number")
+	worst       = flag.Duration("worst", 5*time.Second, "CPU time that one of them may take")
 )
 
 // grammar generates random expressions, preferably expensive ones.
@@ -193,7 +193,8 @@ func random(seed uint64) string {
 	return g.expr()
 }
 
-// Any random expression ends within a second and 256 MB; a watchdog checks it.
+// No random expression takes more than 256 MB or the CPU time -worst. A watchdog ends the test if one
+// takes 20 seconds or 2 GB.
 func TestRandomExpressions(t *testing.T) {
 	if *randoms > 5000 {
 		debug.SetGCPercent(100)

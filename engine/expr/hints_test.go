@@ -75,7 +75,7 @@ func TestUnknownFunctions(t *testing.T) {
 	}
 }
 
-// Compiling takes bounded time, also what cannot be compiled: one of these took two minutes.
+// Compiling takes bounded time, even if it fails: one of these expressions once took two minutes.
 func TestCompileLimits(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{

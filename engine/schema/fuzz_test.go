@@ -20,9 +20,9 @@ import (
 )
 
 var (
-	schemas = flag.Int("schemas", 60, "how many random schemas to validate with")
-	from    = flag.Uint64("from", 1, "the first one's seed")
-	worst   = flag.Duration("worst", 5*time.Second, "how long one of them may take")
+	schemas = flag.Int("schemas", 60, "number of random schemas")
+	from    = flag.Uint64("from", 1, "seed of the first one")
+	worst   = flag.Duration("worst", 5*time.Second, "CPU time that one of them may take")
 )
 
 // chain returns a schema of n definitions, each of which refers to the next one twice.
@@ -36,8 +36,8 @@ func chain(keyword string, n int) object {
 	return object{"$defs": defs, "$ref": "#/$defs/d0"}
 }
 
-func nested(n int) any {
-	var v any = list{}
+// nested returns v inside n lists.
+func nested(n int, v any) any {
 	for range n {
 		v = list{v}
 	}
@@ -52,12 +52,12 @@ func numbers(n int) list {
 	return out
 }
 
-// No schema takes unbounded time or memory.
+// A validation that would take too long ends with the error of a limit.
 func TestSchemaLimits(t *testing.T) {
 	t.Parallel()
 	recursive := func(keyword string) object {
-		items := object{"items": object{"$ref": "#"}}
-		return object{keyword: list{object{"type": "array", "items": object{"$ref": "#"}}, object{"type": "array", "items": object{"$ref": "#"}}, items}}
+		lists := object{"type": "array", "items": object{"$ref": "#"}}
+		return object{keyword: list{lists, lists}}
 	}
 	tests := []struct {
 		name   string
@@ -68,12 +68,12 @@ func TestSchemaLimits(t *testing.T) {
 		{"anyOf", chain("anyOf", 31), 1},
 		{"oneOf", chain("oneOf", 31), object{}},
 		{"wide allOf", chain("allOf", 40), numbers(100_000)},
-		{"lists in oneOf", recursive("oneOf"), nested(40)},
-		{"lists in anyOf", recursive("anyOf"), list{nested(40), 1}},
-		{"lists in allOf", recursive("allOf"), nested(900)},
+		{"lists in oneOf", recursive("oneOf"), nested(40, 1)},
+		{"lists in anyOf", recursive("anyOf"), nested(40, 1)},
+		{"lists in allOf", recursive("allOf"), nested(900, list{})},
 		{"dynamic", object{
 			"$dynamicAnchor": "node", "allOf": list{object{"items": object{"$dynamicRef": "#node"}}, object{"items": object{"$dynamicRef": "#node"}}},
-		}, nested(40)},
+		}, nested(40, list{})},
 		{"unevaluated", object{"unevaluatedProperties": false, "allOf": func() list {
 			out := list{}
 			for range 1900 {
@@ -101,7 +101,7 @@ func TestSchemaLimits(t *testing.T) {
 			}
 			return out
 		}()},
-		{"many mistakes", object{"items": object{"type": "string"}}, numbers(400_000)},
+		{"many items", object{"items": object{"type": "string"}}, numbers(500_000)},
 	}
 	for _, tt := range tests {
 		began := cpu()
@@ -112,14 +112,10 @@ func TestSchemaLimits(t *testing.T) {
 		}
 		err = s.Validate(tt.data)
 		var invalid *schema.Invalid
-		if err != nil && !errors.As(err, &invalid) {
-			t.Errorf("%s: got %v, %T", tt.name, err, err)
+		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "(limit schema-steps)") {
+			t.Errorf("%s: got %.200v, want the limit", tt.name, err)
 		}
-		text := "nil"
-		if err != nil {
-			text, _, _ = strings.Cut(err.Error(), "\n")
-		}
-		t.Logf("%s: %v of CPU: %s", tt.name, (cpu() - began).Round(time.Millisecond), text)
+		t.Logf("%s: %v of CPU", tt.name, (cpu() - began).Round(time.Millisecond))
 	}
 	if _, err := schema.Compile(object{"pattern": strings.Repeat("a{1000}", 500)}); err == nil {
 		t.Error("a pattern of 500,000 states is compiled")
@@ -217,7 +213,7 @@ func (g *grammar) value() any {
 	}
 	switch g.IntN(6) {
 	case 0:
-		return nested(g.IntN(200))
+		return nested(g.IntN(200), list{})
 	case 1:
 		return numbers(g.IntN(20_000))
 	case 2:
@@ -250,8 +246,8 @@ func (g *grammar) document() object {
 	return out
 }
 
-// Any validation ends within a second and 256 MB: random schemas and values, with a
-// watchdog.
+// No validation of random data takes more than 256 MB or the CPU time -worst. A watchdog ends the test if
+// one takes 20 seconds.
 func TestRandomSchemas(t *testing.T) {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	var peak atomic.Uint64

@@ -55,7 +55,8 @@ func jqPath(path string) string {
 	return out.String()
 }
 
-// pathOf parses the jq path at the start of a sentence, and returns the rest.
+// pathOf parses the jq path at the start of a sentence, and returns the rest. ok is false if a quoted name
+// in it is invalid.
 func pathOf(sentence string) (path []string, rest string, ok bool) {
 	rest = strings.TrimPrefix(sentence, "it ")
 	if strings.HasPrefix(rest, ".[") {
@@ -81,8 +82,8 @@ func pathOf(sentence string) (path []string, rest string, ok bool) {
 
 var nextName = regexp.MustCompile(`^(?:\.([A-Za-z_]\w*)|\.("(?:[^"\\]|\\.)*")|\[(\d+)\])`)
 
-// Keyword returns the JSON Schema keyword that caused a sentence about data, and the path of the data.
-// ok is false for any other text.
+// Keyword returns the path of the data that a violation's sentence is about, and the JSON Schema keyword
+// that was violated; "" if the sentence names none. ok is false if the path cannot be parsed.
 func Keyword(sentence string) (path []string, keyword string, ok bool) {
 	path, rest, ok := pathOf(sentence)
 	if !ok {
@@ -155,7 +156,7 @@ type place struct {
 
 // places returns the innermost causes of an error, and alternatives that all failed.
 func places(err *jsonschema.ValidationError, to []place) []place {
-	if speaks(err) {
+	if hasMessages(err) {
 		to = append(to, place{pointer(err.InstanceLocation), err})
 	}
 	for _, cause := range err.Causes {
@@ -164,8 +165,8 @@ func places(err *jsonschema.ValidationError, to []place) []place {
 	return to
 }
 
-// speaks reports whether an error has messages of its own.
-func speaks(err *jsonschema.ValidationError) bool {
+// hasMessages reports whether an error has messages of its own.
+func hasMessages(err *jsonschema.ValidationError) bool {
 	switch err.ErrorKind.(type) {
 	case *kind.Required, *kind.AdditionalProperties, *kind.FalseSchema, *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.PropertyNames:
 		return true
@@ -174,7 +175,7 @@ func speaks(err *jsonschema.ValidationError) bool {
 	}
 }
 
-// messages returns an error's own messages, without its causes.
+// messages returns an error's own messages, without those of its causes; it must have some.
 func messages(err *jsonschema.ValidationError) []string {
 	switch k := err.ErrorKind.(type) {
 	case *kind.Required:
@@ -196,9 +197,6 @@ func messages(err *jsonschema.ValidationError) []string {
 	case *kind.PropertyNames:
 		return []string{fmt.Sprintf("has the property %q, whose name does not fit", k.Property)}
 	default:
-		if len(err.Causes) > 0 {
-			return nil
-		}
 		return simple(err)
 	}
 }
@@ -326,11 +324,13 @@ func pointer(keys []string) string {
 		out.WriteByte('/')
 		out.WriteString(escaped(key))
 	}
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(out.String())
+	return strings.ReplaceAll(strings.ReplaceAll(out.String(), "\n", `\n`), "\r", `\r`)
 }
 
 // escaped returns a key as a segment of a JSON pointer.
-func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+func escaped(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
 
 // shortened returns a message as one line of bounded length.
 func shortened(message string) string {

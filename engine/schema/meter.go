@@ -315,7 +315,7 @@ func matching(r jsonschema.Regexp) int {
 	return n
 }
 
-// stateCount estimates the number of states of a compiled regular expression.
+// stateCount estimates the number of states of a parsed regular expression.
 func stateCount(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)/2
 	for _, sub := range re.Sub {

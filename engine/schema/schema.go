@@ -190,8 +190,7 @@ func (s *Schema) explain(err error) error {
 	}
 }
 
-// Validate returns nil, or an *Invalid with all violations. Its work is bounded: data that
-// takes too long to check is invalid.
+// Validate returns an *Invalid if data violates the schema or takes too long to check: its work is bounded.
 func (s *Schema) Validate(data any) error {
 	i, err := s.take()
 	if err != nil {

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestValidate(t *testing.T) {
 		}},
 		{"wrong type", person, list{}, []string{"it is an array, want type object"}},
 		{"whole float is an integer", object{"type": "integer"}, 1.0, nil},
-		{"fraction is none", object{"type": "integer"}, 1.5, []string{"it is a number, want type integer"}},
+		{"fraction is no integer", object{"type": "integer"}, 1.5, []string{"it is a number, want type integer"}},
 		{"large integer", object{"type": "integer", "minimum": large("1" + strings.Repeat("0", 30))}, large("2" + strings.Repeat("0", 30)), nil},
 		{"too large an integer", object{"maximum": 10}, large("2" + strings.Repeat("0", 30)), []string{
 			"it is 2" + strings.Repeat("0", 30) + ", want maximum 10",
@@ -106,9 +107,11 @@ func TestManyViolations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := lines(t, s.Validate(make([]any, 500)))
-	if len(got) != 21 || got[20] != "and 480 more" {
-		t.Errorf("got %d lines, the last %q", len(got), got[len(got)-1])
+	for _, n := range []int{500, 399_000} {
+		got := lines(t, s.Validate(make([]any, n)))
+		if want := fmt.Sprintf("and %d more", n-20); len(got) != 21 || got[20] != want {
+			t.Errorf("got %d lines, the last %q, want %q", len(got), got[len(got)-1], want)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package spelling suggests the word that was meant by a misspelt one.
+// Package spelling suggests the word that a misspelled one probably meant.
 package spelling
 
 import (
@@ -28,7 +28,7 @@ func Word(word string, candidates []string) string {
 	return found
 }
 
-// Limit returns the number of edits within which a candidate is close to a word.
+// Limit returns the number of edits up to which a candidate is close to a word.
 func Limit(word string) int { return min(3, 1+utf8.RuneCountInString(word)/4) }
 
 // distance returns the number of insertions, deletions, replacements and swaps of

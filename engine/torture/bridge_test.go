@@ -189,8 +189,8 @@ func (w *environment) bridges(b bridging) {
 		}
 		return w.unpublished(b.group())
 	})
-	doubles, missing := w.judgeOut(program, want)
-	twice, absent := w.judgeIn(n)
+	doubles, missing := w.checkPublished(program, want)
+	twice, absent := w.checkTaken(n)
 	w.report("events=%d in %v: missing or out of order %d, doubles %d; records=%d: missing %d, twice %d",
 		n, time.Since(began).Round(time.Second), missing, doubles, n, absent, twice)
 	w.want("events missing or out of order", missing, 0)
@@ -203,12 +203,12 @@ func (w *environment) bridges(b bridging) {
 type outside interface {
 	// attributes returns the headers of an event.
 	attributes(id string, typ event.Type, execution, task string) []cloudevents.Header
-	// send sends a message, if the broker is away as soon as it is back; flush waits for all.
+	// send sends a message, as soon as the broker is back if it is away; flush waits for all.
 	send(ctx context.Context, m cloudevents.Message)
 	flush(ctx context.Context)
 	// published returns how many events the broker has.
 	published(ctx context.Context) int64
-	// read passes each published event, those of an execution in order, until that returns false.
+	// read calls take with each published event, those of an execution in order, until it returns false.
 	read(ctx context.Context, take func(m cloudevents.Message) bool)
 }
 
@@ -400,8 +400,9 @@ func (w *environment) unpublished(group string) string {
 	return "the bridges have no group"
 }
 
-// judgeOut checks what a reader receives that drops duplicates by their entry ids.
-func (w *environment) judgeOut(program outside, want map[string][]string) (doubles, missing int) {
+// checkPublished reads all published events. It returns the number of duplicates, and of events that are
+// missing or out of order for a reader that drops duplicates by their entry ids.
+func (w *environment) checkPublished(program outside, want map[string][]string) (doubles, missing int) {
 	w.t.Helper()
 	left := program.published(w.t.Context())
 	got, last := map[string]int{}, map[string]string{}
@@ -424,8 +425,8 @@ func (w *environment) judgeOut(program outside, want map[string][]string) (doubl
 	return doubles, missing
 }
 
-// judgeIn counts the records that became two entries, and those that became none.
-func (w *environment) judgeIn(n int) (twice, missing int) {
+// checkTaken counts the records that became two entries, and those that became none.
+func (w *environment) checkTaken(n int) (twice, missing int) {
 	w.t.Helper()
 	seen := map[string]int{}
 	w.stream(streamKey, func(e redis.XMessage) {
@@ -444,7 +445,8 @@ func (w *environment) judgeIn(n int) (twice, missing int) {
 	return twice, missing
 }
 
-// A program that communicates only with the broker performs the tasks of workflows, while workers and bridges die.
+// A program that communicates only with the broker performs the tasks of workflows, while workers,
+// bridges and the broker die.
 func TestBridgeExecutorOutside(t *testing.T) {
 	if !*full {
 		t.Parallel()
@@ -508,7 +510,7 @@ func (w *environment) executorOutside(b bridging) {
 	w.noDeadLetters()
 }
 
-// perform runs the external program.
+// perform performs the tasks that are requested, once each, until ctx ends.
 func (w *environment) perform(ctx context.Context, program outside) {
 	last := map[string]string{}
 	program.read(ctx, func(m cloudevents.Message) bool {

@@ -116,7 +116,7 @@ func (c *clustered) problem(tenant, id string) (wrong string, wait bool) {
 	return "", false
 }
 
-// finish waits until tenants have no open executions.
+// finish waits until tenants have no open executions, but not longer than patience.
 func (c *clustered) finish(tenants []string) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience())
@@ -130,8 +130,8 @@ func (c *clustered) finish(tenants []string) {
 	}
 }
 
-// check waits until executions have ended, and returns the indexes of lost ones and the number of wrong
-// ones.
+// check waits until executions have ended, and returns the indexes of the lost ones and the number of
+// those that are wrong.
 func (c *clustered) check(tenant string, ids []string) (lost []int, wrong int) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience())
@@ -168,7 +168,7 @@ func TestClusterFailover(t *testing.T) {
 			c.prepare(busy, "other")
 			var mu sync.Mutex
 			var started []string
-			var killed []int // number of executions that were started before each death
+			var killed []int // number of executions that were started before each kill
 			outage, last := time.Duration(0), time.Now()
 			stop, done := make(chan struct{}), make(chan struct{})
 			go func() {
@@ -220,9 +220,9 @@ func TestClusterFailover(t *testing.T) {
 				t.Errorf("%d of %d executions are wrong, %d are lost", wrong, len(started), len(lost))
 			}
 			for _, i := range lost {
-				const last = 100 // within half a second of a death
+				const last = 100 // started within about half a second of a kill
 				if !slices.ContainsFunc(killed, func(n int) bool { return max(i, n)-min(i, n) <= last }) {
-					t.Errorf("%s is lost, which was not among the last writes: deaths after %v starts", started[i], killed)
+					t.Errorf("%s is lost, which was not among the last writes before or after a kill: kills after %v starts", started[i], killed)
 				}
 			}
 			if *full && outage > 4*time.Second {

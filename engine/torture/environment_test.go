@@ -212,9 +212,14 @@ func (w *environment) deadLetters() map[string][]string {
 	return out
 }
 
-// noDeadLetters fails the test if there are dead letters of other executions than the
-// expected ones.
-func (w *environment) noDeadLetters(expected ...string) (others int) {
+// noDeadLetters fails the test if there are dead letters.
+func (w *environment) noDeadLetters() {
+	w.t.Helper()
+	w.want("dead letters", w.otherDeadLetters(), 0)
+}
+
+// otherDeadLetters returns the number of dead letters of other executions than the expected ones.
+func (w *environment) otherDeadLetters(expected ...string) (others int) {
 	w.t.Helper()
 	shown := 0
 	for id, reasons := range w.deadLetters() {

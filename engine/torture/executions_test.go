@@ -43,7 +43,7 @@ func TestContention(t *testing.T) {
 	if string(s.Output) != want || s.Status != string(decide.Completed) {
 		t.Errorf("the execution is %s with output %s and error %s, want %s", s.Status, s.Output, s.Error, want)
 	}
-	w.want("dead letters", w.noDeadLetters(), 0)
+	w.noDeadLetters()
 }
 
 // A process that is stopped for three leases and then continues its work does not change
@@ -92,7 +92,7 @@ func TestStopped(t *testing.T) {
 	w.want("wrong", wrong, 0)
 	w.want("ends published", ends, len(ids))
 	w.want("results published twice", doubled, 0)
-	w.want("dead letters", w.noDeadLetters(), 0)
+	w.noDeadLetters()
 }
 
 // stop stops a process for three leases while it holds messages, and returns their number.
@@ -109,7 +109,7 @@ func (w *environment) stop(slot int, work func()) (kept int) {
 			return ""
 		}
 		w.signal(slot, syscall.SIGCONT)
-		return "a process with work in its hands"
+		return "a process that holds messages"
 	})
 	time.Sleep(3 * lease())
 	w.signal(slot, syscall.SIGCONT)

@@ -33,7 +33,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// What a process may need that serves both tenants of TestHostileTenant.
+// Limits of the process that serves both tenants of TestHostileTenant.
 const (
 	maxMemory   = 1000 << 20 // bytes
 	maxCancel   = 2 * time.Second
@@ -54,7 +54,7 @@ func TestHostileTenant(t *testing.T) {
 		}
 		t.Run(a.name, func(t *testing.T) {
 			w := begin(t)
-			h := &hostility{environment: w, attack: a, server: httptest.NewServer(http.HandlerFunc(misbehave))}
+			h := &attackRun{environment: w, attack: a, server: httptest.NewServer(http.HandlerFunc(misbehave))}
 			t.Cleanup(h.server.CloseClientConnections)
 			h.serve(binary)
 			h.run()
@@ -74,8 +74,8 @@ type attack struct {
 	small bool // runs without -torture too
 }
 
-// hostility is one run of an attack.
-type hostility struct {
+// attackRun is one run of an attack.
+type attackRun struct {
 	*environment
 
 	attack  attack
@@ -92,7 +92,7 @@ const (
 )
 
 // serve starts the process.
-func (h *hostility) serve(binary string) {
+func (h *attackRun) serve(binary string) {
 	h.t.Helper()
 	h.process, h.gone = exec.Command(binary, "serve", "--redis-url", "redis://"+h.address, "--http", "", "--allow-private"), make(chan struct{})
 	h.process.Env = append(os.Environ(), "LEASE=5s")
@@ -103,7 +103,7 @@ func (h *hostility) serve(binary string) {
 }
 
 // run measures the other tenant's latency without and with the attack.
-func (h *hostility) run() {
+func (h *attackRun) run() {
 	h.t.Helper()
 	span := size(time.Second, 5*time.Second)
 	simple := h.register(otherTenant, "simple", "do: [{one: {set: {x: 1}}}]")
@@ -138,7 +138,7 @@ func (h *hostility) run() {
 	}
 }
 
-func (h *hostility) pause(d time.Duration) {
+func (h *attackRun) pause(d time.Duration) {
 	select {
 	case <-h.gone:
 		h.t.Fatalf("the process ended by itself: %s", tail(h.log.Bytes()))
@@ -152,7 +152,7 @@ func tail(text []byte) []byte {
 }
 
 // register registers a workflow of a tenant.
-func (h *hostility) register(tenant, name, do string) *dsl.Definition {
+func (h *attackRun) register(tenant, name, do string) *dsl.Definition {
 	h.t.Helper()
 	text := "document: {dsl: '1.0.3', namespace: torture, name: " + name + ", version: '1.0.0'}\n" + strings.ReplaceAll(do, "URL", h.server.URL)
 	def, _, err := dsl.Parse(name+".yaml", []byte(text))
@@ -164,7 +164,7 @@ func (h *hostility) register(tenant, name, do string) *dsl.Definition {
 
 // prepare registers the documents of the attack and returns what carries it out until a
 // context ends.
-func (h *hostility) prepare() func(context.Context) {
+func (h *attackRun) prepare() func(context.Context) {
 	h.t.Helper()
 	if h.attack.child != "" {
 		h.register(hostileTenant, "child", h.attack.child)
@@ -184,7 +184,7 @@ func (h *hostility) prepare() func(context.Context) {
 }
 
 // keepWriting writes to the stream of the hostile tenant.
-func (h *hostility) keepWriting(ctx context.Context) {
+func (h *attackRun) keepWriting(ctx context.Context) {
 	for ctx.Err() == nil {
 		p := h.rdb.Pipeline()
 		h.attack.write(ctx, p)
@@ -194,7 +194,7 @@ func (h *hostility) keepWriting(ctx context.Context) {
 }
 
 // keepOpen starts executions whenever fewer than wanted are open.
-func (h *hostility) keepOpen(ctx context.Context, def *dsl.Definition) {
+func (h *attackRun) keepOpen(ctx context.Context, def *dsl.Definition) {
 	for ctx.Err() == nil {
 		open, err := h.store.Open(ctx, hostileTenant, h.attack.open)
 		if err != nil || open >= h.attack.open {
@@ -207,7 +207,7 @@ func (h *hostility) keepOpen(ctx context.Context, def *dsl.Definition) {
 	}
 }
 
-// quantiles of a latency.
+// quantiles are those of n measured times.
 type quantiles struct {
 	n             int
 	p50, p99, top time.Duration
@@ -219,8 +219,8 @@ func (q quantiles) String() string {
 	return fmt.Sprintf("p50 %.1f p99 %.1f max %.1f ms of %d", ms(q.p50), ms(q.p99), ms(q.top), q.n)
 }
 
-// latency runs executions of the other tenant one after another.
-func (h *hostility) latency(def *dsl.Definition, name string, span time.Duration) quantiles {
+// latency runs executions of the other tenant one after another, and returns how long they took.
+func (h *attackRun) latency(def *dsl.Definition, name string, span time.Duration) quantiles {
 	h.t.Helper()
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < span; {
@@ -237,7 +237,7 @@ func (h *hostility) latency(def *dsl.Definition, name string, span time.Duration
 }
 
 // pings measures how long Redis takes to answer a PING: the cost of machine and Redis without flunq.
-func (h *hostility) pings(span time.Duration) quantiles {
+func (h *attackRun) pings(span time.Duration) quantiles {
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < span; time.Sleep(5 * time.Millisecond) {
 		at := time.Now()
@@ -250,7 +250,7 @@ func (h *hostility) pings(span time.Duration) quantiles {
 }
 
 // await waits until an execution has ended.
-func (h *hostility) await(tenant, id string, limit time.Duration) {
+func (h *attackRun) await(tenant, id string, limit time.Duration) {
 	h.t.Helper()
 	last := "0"
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
@@ -274,7 +274,7 @@ func (h *hostility) await(tenant, id string, limit time.Duration) {
 
 // cancel cancels the oldest execution of the attack that has begun, and returns the time until it has
 // ended; 0 if there is none.
-func (h *hostility) cancel() time.Duration {
+func (h *attackRun) cancel() time.Duration {
 	h.t.Helper()
 	ctx := h.t.Context()
 	open, err := h.rdb.ZRange(ctx, "tenant:"+hostileTenant+":executions:open", 0, 1000).Result()
@@ -302,7 +302,7 @@ func (h *hostility) cancel() time.Duration {
 }
 
 // status returns the status of an execution of the attack; "" if it has not begun or is gone.
-func (h *hostility) status(id string) string {
+func (h *attackRun) status(id string) string {
 	h.t.Helper()
 	found, err := h.store.Outlines(h.t.Context(), hostileTenant, id)
 	h.must(err)
@@ -312,8 +312,8 @@ func (h *hostility) status(id string) string {
 	return found[0].Status
 }
 
-// memory returns the most memory that the process had.
-func (h *hostility) memory() int {
+// memory returns the peak memory of the process in bytes; 0 if the system is not Linux.
+func (h *attackRun) memory() int {
 	h.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.process.Process.Pid))
 	if runtime.GOOS != "linux" {
@@ -332,7 +332,7 @@ func (h *hostility) memory() int {
 }
 
 // terminate ends the process with SIGTERM and returns how long it took.
-func (h *hostility) terminate() time.Duration {
+func (h *attackRun) terminate() time.Duration {
 	h.t.Helper()
 	at := time.Now()
 	_ = h.process.Process.Signal(syscall.SIGTERM)

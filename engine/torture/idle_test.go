@@ -31,7 +31,7 @@ func TestIdle(t *testing.T) {
 
 	engine, server := w.cpuTime(w.pid(0)), w.cpuTime(w.server.PID())
 	time.Sleep(span)
-	share := func(spent time.Duration) float64 { return 100 * spent.Seconds() / span.Seconds() }
+	share := func(used time.Duration) float64 { return 100 * used.Seconds() / span.Seconds() }
 	ours, theirs := share(w.cpuTime(w.pid(0))-engine), share(w.cpuTime(w.server.PID())-server)
 	w.report("timers=%d engine=%.2f%% redis=%.2f%% of a core", n, ours, theirs)
 	if *full && ours >= 2 {

@@ -26,7 +26,7 @@ import (
 
 var (
 	full = flag.Bool("torture", false, "run at full size, one test after the other")
-	seed = flag.Uint64("seed", 0, "of chance; 0: another one each time")
+	seed = flag.Uint64("seed", 0, "seed of the random choices; 0: a new one each time")
 )
 
 // roleVariable makes this binary a process of the engine instead of a test.
@@ -34,7 +34,7 @@ const roleVariable = "FLUNQ_TORTURE_ROLE"
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(roleVariable); text != "" {
-		os.Exit(play(text))
+		os.Exit(runRole(text))
 	}
 	os.Exit(m.Run())
 }
@@ -69,8 +69,8 @@ func (r role) options() engine.Options {
 	return opts
 }
 
-// play runs a process until SIGTERM, or until its parent ends.
-func play(text string) int {
+// runRole runs a process until SIGTERM, or until its parent ends.
+func runRole(text string) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	wire.Silence()
 	var r role
@@ -130,14 +130,13 @@ func unneeded(a delivery.Activity) {
 
 const sweptCode = 7
 
-// The headers that a process adds to its calls.
 const (
-	processHeader = "Flunq-Process"
-	poisonPath    = "/poison"
+	processHeader = "Flunq-Process" // of each call: the process that sends it
+	poisonPath    = "/poison"       // calls below it crash their process
 )
 
-// branded is a transport that adds the process' name to calls, and crashes the process if a
-// call is poison.
+// branded is a transport that adds the name of the process to its calls, and crashes the process once a
+// call below poisonPath has been answered.
 type branded struct {
 	process string
 	next    http.RoundTripper

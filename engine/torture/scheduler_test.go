@@ -191,8 +191,8 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	return err
 }
 
-// agendum is an event that a client has requested.
-type agendum struct {
+// requested is an event that a client has requested.
+type requested struct {
 	id, topic string
 	due       time.Time
 }
@@ -234,7 +234,7 @@ func client(t *testing.T, address string) schedulerpb.SchedulerServiceClient {
 
 // askFor requests events until each is confirmed, like a client that knows only its own requests. An
 // event that could not be requested in time becomes due later.
-func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []agendum) {
+func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []requested) {
 	w.t.Helper()
 	var wg sync.WaitGroup
 	var repeated atomic.Int64
@@ -345,10 +345,10 @@ func (w *environment) entered(e redis.XMessage) time.Time {
 	return time.UnixMilli(n)
 }
 
-// judge compares requested events with published ones. A process that publishes an event again because
+// comparePublished compares requested events with published ones. A process that publishes an event again because
 // the outcome of the last publication is unknown counts one attempt more, so two publications with the
 // same number have no explanation.
-func judge(asked []agendum, found []published) (v verdict, unexplained int) {
+func comparePublished(asked []requested, found []published) (v verdict, unexplained int) {
 	due, seen, attempts := map[string]time.Time{}, map[string]int{}, map[published]bool{}
 	for _, e := range asked {
 		due[e.id] = e.due
@@ -435,7 +435,7 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// schedule requests events while processes and others die, and judges what is published.
+// schedule requests events while processes and others die, and checks what is published.
 func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.t.Helper()
 	n, span := size(400, 10_000), size(1500*time.Millisecond, 20*time.Second)
@@ -464,12 +464,12 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 		topics, found = []string{schedule.EventTopic + topic, schedule.WorkflowTopic + workflow}, w.inTenant
 	}
 	from := w.now().Add(size(500*time.Millisecond, 3*time.Second))
-	asked := make([]agendum, n)
+	asked := make([]requested, n)
 	for i := range asked {
 		id := fmt.Sprintf("%08x-0000-4000-8000-%012x", w.rand.Uint32(), i)
-		asked[i] = agendum{id, topics[i%len(topics)], from.Add(time.Duration(w.rand.Int64N(int64(span)))).Truncate(time.Millisecond)}
+		asked[i] = requested{id, topics[i%len(topics)], from.Add(time.Duration(w.rand.Int64N(int64(span)))).Truncate(time.Millisecond)}
 	}
-	slices.SortFunc(asked, func(a, b agendum) int { return a.due.Compare(b.due) })
+	slices.SortFunc(asked, func(a, b requested) int { return a.due.Compare(b.due) })
 	done := make(chan struct{})
 	go func() { defer close(done); w.askFor(client(w.t, address), asked) }()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
@@ -493,7 +493,7 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 		return ""
 	})
 	w.until(func() string { return strings.Join(w.indexes(), ", ") })
-	v, unexplained := judge(asked, found())
+	v, unexplained := comparePublished(asked, found())
 	w.report("events=%d: %v, %d of them without a reason", n, v, unexplained)
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)

@@ -9,7 +9,7 @@ func HasClosingBrace(src string) bool {
 }
 
 // ClosingBrace returns the index of the } that ends an expression, or -1. It skips braces in
-// the expression's strings, objects and comments.
+// the expression's strings and objects, but not in comments.
 func ClosingBrace(src string) int {
 	depth := 0
 	for i := 0; i < len(src); i++ {

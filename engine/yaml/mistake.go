@@ -65,7 +65,7 @@ func (m *Mistakes) Error() string {
 // Render writes each mistake with its line and a suggestion, with colours if color is true.
 func (m *Mistakes) Render(w io.Writer, color bool) {
 	for _, one := range m.List {
-		render(w, m.source, one, lookOf(color, red))
+		render(w, m.source, one, paletteOf(color, red))
 	}
 }
 
@@ -84,7 +84,7 @@ func RenderWarnings(w io.Writer, source []byte, warnings []Warning, color bool) 
 	for _, one := range warnings {
 		m := Mistake(one)
 		m.Message = "warning: " + m.Message
-		render(w, source, m, lookOf(color, yellow))
+		render(w, source, m, paletteOf(color, yellow))
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *Collector) Warn(rule string, at Pos, suggestion, format string, args ..
 // Omit counts a mistake that is not reported because of MaxMistakes.
 func (c *Collector) Omit() { c.more++ }
 
-// Full reports whether no more mistakes are reported so that checks can be skipped.
+// Full reports whether the limit is reached, so that further checks can be skipped.
 func (c *Collector) Full() bool { return len(c.Mistakes) >= MaxMistakes }
 
 // longest is the maximum length of a message in bytes.

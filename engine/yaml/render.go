@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // palette holds the escape sequences of a rendered mistake; all are empty without colour.
@@ -18,14 +17,14 @@ const (
 	yellow = "\x1b[1;33m"
 )
 
-func lookOf(color bool, accent string) palette {
+func paletteOf(color bool, accent string) palette {
 	if !color {
 		return palette{}
 	}
 	return palette{"\x1b[1m", accent, "\x1b[36m", "\x1b[0m"}
 }
 
-// shownWidth is the number of columns shown of a long line.
+// shownWidth is the number of characters shown of a long line.
 const shownWidth = 120
 
 // render writes one mistake.
@@ -64,7 +63,7 @@ func lineOf(source []byte, number int) (string, bool) {
 	return line, line != ""
 }
 
-// frame shortens a line for display, and returns the column and the number of carets.
+// frame shortens a line for display, and returns how many columns precede the carets, and their number.
 func frame(line string, column int) (shown string, pad, mark int) {
 	runes := []rune(line)
 	at := min(max(column-1, 0), len(runes))
@@ -120,23 +119,19 @@ func wordEnd(runes []rune, at, to int) int {
 	return end
 }
 
-// printable escapes control characters, which could manipulate a terminal.
+// printable escapes what Go does not consider printable, such as the control characters that could
+// manipulate a terminal. Bytes that are not UTF-8 become U+FFFD.
 func printable(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return !printableRune(r) }) && utf8.ValidString(s) {
-		return s
-	}
 	var b strings.Builder
 	for _, r := range s {
-		if printableRune(r) && r != utf8.RuneError {
+		if strconv.IsPrint(r) {
 			b.WriteRune(r)
-			continue
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 	}
 	return b.String()
 }
-
-func printableRune(r rune) bool { return strconv.IsPrint(r) }
 
 // width returns the number of columns of printable text: East Asian characters and emoji
 // take two.

@@ -83,7 +83,7 @@ func newRepair(source []byte, keys []string) *repair {
 }
 
 // run corrects the text as far as it can. It returns the documents, or the error for what it could not
-// correct and the line with it.
+// correct and the index of the line.
 func (r *repair) run() (documents []*yaml3.Node, line int, err error) {
 	for {
 		documents, stop, err := r.parse(r.lines, 0)
@@ -105,8 +105,8 @@ func (r *repair) run() (documents []*yaml3.Node, line int, err error) {
 	}
 }
 
-// parse parses lines. stop is the number of bytes that the parser had read at its error, which is at
-// most a few more than it needed to find it; it is exact from the byte with this index on.
+// parse parses lines. stop is the number of bytes that the parser had read when it failed, at most a few
+// more than it needed. The first exact bytes are read in larger pieces, so a stop within them is inexact.
 func (r *repair) parse(lines []string, exact int) (documents []*yaml3.Node, stop int, err error) {
 	in := &byteReader{text: strings.Join(lines, "\n") + "\n", exact: exact}
 	r.work -= len(in.text)
@@ -244,8 +244,8 @@ func (r *repair) edit(f fix) {
 	r.lines = r.edited(f)
 }
 
-// jsonEscapes matches the escapes of JSON. A pair of surrogates is one; so is \\, and what follows it
-// is none.
+// jsonEscapes matches the escapes of JSON. A pair of surrogates is one escape. So is \\, so that the
+// character after it is not taken for one.
 var jsonEscapes = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
 
 // rewritten is an escape that rewriteJSON has replaced.

@@ -146,8 +146,8 @@ func decodeRepaired(c *Collector, source []byte) []*yaml3.Node {
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// yamlError returns the line and the message of a YAML parser's error. The line is a huge number if the
-// error has none.
+// yamlError returns the line and the message of an error of the YAML parser; a huge number if it has no
+// line.
 func yamlError(err error) (line int, said string) {
 	said = strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := atLine.FindStringSubmatch(said); m != nil {

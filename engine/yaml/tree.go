@@ -92,7 +92,7 @@ type Node struct {
 	Fields  []Field
 	Style   Style
 	Comment string // the comment on the same line
-	Implied bool   // null because nothing was written
+	Implied bool   // the scalar is empty: if it is null, nothing was written
 }
 
 // Field is a member of a map, in document order.
@@ -124,7 +124,7 @@ func (n *Node) Text() string {
 	return s
 }
 
-// KeyPos returns the position of a key in a map.
+// KeyPos returns the position of a key in a map, or that of the map if it lacks the key.
 func (n *Node) KeyPos(key string) Pos {
 	for _, f := range n.Fields {
 		if f.Key == key {
@@ -135,7 +135,7 @@ func (n *Node) KeyPos(key string) Pos {
 }
 
 // Step returns the member of a map or list that a segment of a JSON pointer selects, and the position
-// of its key.
+// of its key or item; nil if there is none.
 func (n *Node) Step(segment string) (Pos, *Node) {
 	if n == nil {
 		return Pos{}, nil
@@ -149,8 +149,7 @@ func (n *Node) Step(segment string) (Pos, *Node) {
 	return Pos{}, nil
 }
 
-// At returns what a JSON pointer leads to, and the position of its key or item. It is nil if there
-// is no such thing.
+// At returns what a JSON pointer leads to, and the position of its key or item; nil if there is none.
 func (n *Node) At(pointer string) (at Pos, found *Node) {
 	found = n
 	for segment := range Segments(pointer) {
