@@ -51,7 +51,7 @@ func onPage(t *testing.T, url, page string) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
 			env.Setenv("TZ", "UTC")
-			env.Setenv("FLUNQ_USER", "ada@desk")
+			env.Setenv("FLUNQ_USER", "ada@host")
 			env.Setenv("REDIS_URL", url)
 			return nil
 		},

@@ -75,11 +75,11 @@ Of one Redis with a maxmemory:
                                    written, and so are cancel, suspend, resume
                                    and retry
 
-Of one process, which keeps running:
+Of one process, which continues at its limits:
   EXECUTOR_CONCURRENCY  16         concurrent tasks of one tenant
   LIMIT_CALLS           128        concurrent tasks of all tenants. With several
                                    tenants, one starts no new task while it
-                                   has more than a quarter of the free places
+                                   has more than a quarter of the free slots
   LIMIT_MEMORY          192 MiB    of responses over 64 KiB that are being
                                    read, and as much again once decoded; a
                                    tenant has at most half of each. A response

@@ -78,7 +78,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	by := actions.Migrator{Store: e.Store, Definitions: e.Definitions, By: "ada@desk"}
+	by := actions.Migrator{Store: e.Store, Definitions: e.Definitions, By: "ada@host"}
 	moved, printed := map[string]int{}, false
 	open := map[string]bool{}
 	for i := range executions {
@@ -141,7 +141,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 		for _, one := range history {
 			var m event.Migrated
 			if one.Type == event.ExecutionMigrated && json.Unmarshal(one.Data, &m) == nil {
-				if m.FromVersion != last || m.By != "ada@desk" {
+				if m.FromVersion != last || m.By != "ada@host" {
 					t.Errorf("%s: migrated %+v, but it ran %s", id, m, last)
 				}
 				last = m.Version

@@ -40,7 +40,7 @@ func environment(variables map[string]string) func(name string) string {
 	}
 }
 
-// Errors show arguments, but these cannot control the terminal.
+// Errors show arguments, which cannot control the terminal.
 func TestErrorsAreHarmless(t *testing.T) {
 	t.Parallel()
 	_, stderr, code := flunq(t, nil, "graph", "\x1b[2J\u202e.yaml")

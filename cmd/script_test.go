@@ -43,7 +43,7 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
 			env.Setenv("TZ", "UTC")
-			env.Setenv("FLUNQ_USER", "ada@desk")
+			env.Setenv("FLUNQ_USER", "ada@host")
 			return nil
 		},
 	})

@@ -39,7 +39,7 @@ func TestScriptOnRedis(t *testing.T) {
 			env.Values[redisKey] = mini
 			env.Setenv("LC_ALL", "C.UTF-8")
 			env.Setenv("TZ", "UTC")
-			env.Setenv("FLUNQ_USER", "ada@desk")
+			env.Setenv("FLUNQ_USER", "ada@host")
 			env.Setenv("REDIS_URL", "redis://"+mini.Addr())
 			return nil
 		},

@@ -84,7 +84,7 @@ func (t Table) notFiltered(name string) string {
 	return problem + "; those that can: " + strings.Join(can, ", ")
 }
 
-// StatesWith returns the states whose names contain text.
+// StatesWith returns the states of rows whose names contain text.
 func StatesWith(text string) (out []State) {
 	all := []State{Pending, Running, Waiting, Suspended, Completed, Faulted, Cancelled, Overdue, Broken, Dead}
 	for _, state := range all {
@@ -114,7 +114,7 @@ func (f Filter) Match(r Row) bool {
 	return true
 }
 
-// contains ignores case; the part is in lower case.
+// contains reports whether text contains part, ignoring the case of text. part is in lower case.
 func contains(text, part string) bool {
 	return strings.Contains(text, part) || strings.Contains(strings.ToLower(text), part)
 }

@@ -80,7 +80,7 @@ func (s *story) tell(e Event) *story {
 	return s
 }
 
-// run parses a run as the engine writes it.
+// runEvent returns an event of a run, given as the engine writes it.
 func runEvent(run string) Event {
 	var e Event
 	run, e.Attempt, _ = strings.Cut(run, "@")

@@ -197,8 +197,7 @@ func (l limits) rawClock(ctx context.Context, p timerSeries) error {
 
 // rawStepScript is a minimal transition: it checks the version, writes the state, an entry
 // of the history and an event, and acknowledges the message. KEYS: stream, execution,
-// history, output stream.
-// ARGV: group, entry, version, then the event's fields.
+// history, output stream. ARGV: group, entry, then the event's fields.
 //
 //nolint:gochecknoglobals // see rawFireScript
 var rawStepScript = redis.NewScript(`

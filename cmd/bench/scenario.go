@@ -128,8 +128,8 @@ const loadSuffix = "-load"
 // page is the number of items read or sent in one request.
 const page = 500
 
-// await polls count until it reaches want and returns how long that took. With an error,
-// also after a time without progress, it returns the count so far.
+// await polls count until it reaches want, and returns how long that took. It returns an error, and the
+// count so far, after stallTimeout without progress.
 func (s *scenarioRun) await(ctx context.Context, measuring string, want int, count func(context.Context) (int, error)) (last int, took time.Duration, err error) {
 	began := time.Now()
 	changed := began
@@ -157,7 +157,7 @@ func (s *scenarioRun) await(ctx context.Context, measuring string, want int, cou
 
 const (
 	pollEvery    = 4 * time.Millisecond
-	stallTimeout = 30 * time.Second // time without progress that is an error
+	stallTimeout = 30 * time.Second
 )
 
 func pause(ctx context.Context, d time.Duration) error {

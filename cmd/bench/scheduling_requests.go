@@ -146,7 +146,7 @@ func (c callers) request(ctx context.Context, to schedulerpb.SchedulerServiceCli
 	return nil
 }
 
-// answer answers as the scheduler does.
+// answer runs a server that answers as the scheduler does, without storing anything.
 func answer(ctx context.Context, on net.Listener) error {
 	bare := grpc.NewServer()
 	schedulerpb.RegisterSchedulerServiceServer(bare, answers{})
@@ -157,7 +157,7 @@ func answer(ctx context.Context, on net.Listener) error {
 	return nil
 }
 
-// answers implements schedulerpb.SchedulerServiceServer without a scheduler.
+// answers are the methods of that server.
 type answers struct {
 	schedulerpb.UnimplementedSchedulerServiceServer
 }

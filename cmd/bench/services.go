@@ -68,7 +68,6 @@ type services struct {
 // within reports whether the services run in this process.
 func (s *services) within() bool { return len(s.pids) == 0 }
 
-// starter returns a function that calls startServices.
 func (s *scenarioRun) starter(d servicesRequest) func(context.Context) (*services, error) {
 	return func(ctx context.Context) (*services, error) { return s.startServices(ctx, d) }
 }

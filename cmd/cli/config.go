@@ -54,7 +54,7 @@ func ConfigPath(sh *Shell) (path string, named bool) {
 }
 
 // home returns the user's home folder. Services often run without HOME; the current folder must not take
-// its place, since a configuration that somebody else left there would be trusted.
+// its place, since a configuration that another user left there would be trusted.
 func home(sh *Shell) string {
 	if folder := sh.Env("HOME"); filepath.IsAbs(folder) {
 		return folder

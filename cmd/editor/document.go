@@ -39,25 +39,25 @@ func (d *document) place(n *node) place {
 	}
 }
 
-// position converts a spot to a position of an editor.
-func (d *document) position(s spot) position {
+// position converts a position in bytes to that of an editor, in UTF-16 code units.
+func (d *document) position(s bytePosition) position {
 	line := d.lines[s.line]
 	return position{s.line, len(utf16.Encode([]rune(line[:min(max(s.byte, 0), len(line))])))}
 }
 
-// spot converts a position of an editor to a spot.
-func (d *document) spot(p position) spot {
+// bytePosition converts a position of an editor to one in bytes.
+func (d *document) bytePosition(p position) bytePosition {
 	if p.Line < 0 || p.Line >= len(d.lines) {
-		return spot{len(d.lines) - 1, 0}
+		return bytePosition{len(d.lines) - 1, 0}
 	}
 	units, line := 0, d.lines[p.Line]
 	for i, r := range line {
 		if units >= p.Character {
-			return spot{p.Line, i}
+			return bytePosition{p.Line, i}
 		}
 		units += utf16.RuneLen(r)
 	}
-	return spot{p.Line, len(line)}
+	return bytePosition{p.Line, len(line)}
 }
 
 func (d *document) keyRange(n *node) textRange {
@@ -66,7 +66,7 @@ func (d *document) keyRange(n *node) textRange {
 
 // diagnostic converts a mistake; its range is the word at its position.
 func (d *document) diagnostic(m yaml.Mistake, severity int) diagnostic {
-	from := spot{min(m.Line, len(d.lines)) - 1, 0}
+	from := bytePosition{min(m.Line, len(d.lines)) - 1, 0}
 	line := d.lines[from.line]
 	for range m.Column - 1 {
 		_, size := utf8.DecodeRuneInString(line[from.byte:])
@@ -77,7 +77,7 @@ func (d *document) diagnostic(m yaml.Mistake, severity int) diagnostic {
 	if m.Suggestion != "" {
 		text += "\n" + m.Suggestion
 	}
-	return diagnostic{textRange{d.position(from), d.position(spot{from.line, from.byte + len(word)})}, severity, m.Rule, "flunq", text}
+	return diagnostic{textRange{d.position(from), d.position(bytePosition{from.line, from.byte + len(word)})}, severity, m.Rule, "flunq", text}
 }
 
 // completion is something that can be written at a place.
@@ -107,7 +107,7 @@ var (
 
 // complete returns what can be written at a position.
 func (d *document) complete(p position) []completion {
-	at := d.spot(p)
+	at := d.bytePosition(p)
 	before, behind := d.lines[at.line][:at.byte], d.lines[at.line][at.byte:]
 	start := at.byte - len(typed.FindString(before))
 	with := func(text string) (*document, *node) {
@@ -146,10 +146,10 @@ func (d *document) complete(p position) []completion {
 }
 
 // list returns completions for the word from byte start to at.
-func (d *document) list(at spot, start, kind int, words []string, about func(word string) string) []completion {
+func (d *document) list(at bytePosition, start, kind int, words []string, about func(word string) string) []completion {
 	out := make([]completion, len(words))
 	for i, word := range words {
-		replaced := textRange{d.position(spot{at.line, start}), d.position(at)}
+		replaced := textRange{d.position(bytePosition{at.line, start}), d.position(at)}
 		out[i] = completion{word, kind, about(word), fmt.Sprintf("%04d", i), edit{replaced, word}}
 	}
 	return out
@@ -207,7 +207,7 @@ func variables() map[string]string {
 }
 
 // jq returns the variables and functions that an expression can use in the value of a node.
-func (d *document) jq(n *node, at spot, before string) []completion {
+func (d *document) jq(n *node, at bytePosition, before string) []completion {
 	word := typedJQ.FindString(before)
 	start := at.byte - len(word)
 	if strings.HasSuffix(before[:start], ".") {
@@ -248,8 +248,8 @@ func (d *document) jq(n *node, at spot, before string) []completion {
 }
 
 // at returns the node whose key or value is at a place, and whether it is the value.
-func (d *document) at(s spot) (found *node, value bool) {
-	within := func(from, to spot) bool { return !s.before(from) && !to.before(s) }
+func (d *document) at(s bytePosition) (found *node, value bool) {
+	within := func(from, to bytePosition) bool { return !s.before(from) && !to.before(s) }
 	d.root.walk(func(n *node) {
 		switch {
 		case n.key != "" && within(n.at, n.keyEnd):
@@ -263,7 +263,7 @@ func (d *document) at(s spot) (found *node, value bool) {
 
 // hover explains the key at a position.
 func (d *document) hover(p position) any {
-	n, _ := d.at(d.spot(p))
+	n, _ := d.at(d.bytePosition(p))
 	if n == nil || n.item {
 		return nil
 	}
@@ -280,7 +280,7 @@ func (d *document) hover(p position) any {
 
 // definition returns the node that the value at a position names: a task or a part of use.
 func (d *document) definition(p position) *node {
-	n, value := d.at(d.spot(p))
+	n, value := d.at(d.bytePosition(p))
 	if n == nil || !value {
 		return nil
 	}

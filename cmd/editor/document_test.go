@@ -59,7 +59,7 @@ func TestAcceptedCompletion(t *testing.T) {
 	}
 }
 
-// Requests are answered wherever a document ends and wherever the cursor is.
+// No request panics, wherever a document and the cursor end.
 func TestUnfinishedDocuments(t *testing.T) {
 	t.Parallel()
 	for _, nested := range []string{"- ", "[", "{a: "} {

@@ -76,8 +76,8 @@ func Accept(kind, text string) string {
 	d := newDocument(kind, text[:at]+text[at+1:])
 	before := strings.Split(text[:at], "\n")
 	line := len(before) - 1
-	edit := d.complete(d.position(spot{line, len(before[line])}))[0].TextEdit
-	from, to := d.spot(edit.Range.Start), d.spot(edit.Range.End)
+	edit := d.complete(d.position(bytePosition{line, len(before[line])}))[0].TextEdit
+	from, to := d.bytePosition(edit.Range.Start), d.bytePosition(edit.Range.End)
 	d.lines[line] = d.lines[line][:from.byte] + edit.NewText + d.lines[line][to.byte:]
 	return strings.Join(d.lines, "\n")
 }

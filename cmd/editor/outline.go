@@ -28,10 +28,10 @@ const (
 	marker             // --- or ..., or a directive
 )
 
-// spot is a position in a source: a line and a byte in it, both from 0.
-type spot struct{ line, byte int }
+// bytePosition is a position in a source: a line and a byte in it, both from 0.
+type bytePosition struct{ line, byte int }
 
-func (s spot) before(other spot) bool {
+func (s bytePosition) before(other bytePosition) bool {
 	return s.line < other.line || s.line == other.line && s.byte < other.byte
 }
 
@@ -39,13 +39,13 @@ func (s spot) before(other spot) bool {
 type node struct {
 	key      string // "" for an item
 	item     bool
-	at       spot // of the key or the dash; in brackets of the item itself
-	keyEnd   spot
+	at       bytePosition // of the key or the dash; in brackets of the item itself
+	keyEnd   bytePosition
 	value    string // a scalar, without its quotes
-	valueAt  spot
-	end      spot // after the value
-	opener   byte // the first byte of the value if it determines the form: { [ | > " '
-	flow     bool // it is in brackets
+	valueAt  bytePosition
+	end      bytePosition // after the value
+	opener   byte         // the first byte of the value if it determines the form: { [ | > " '
+	flow     bool         // it is in brackets
 	children []*node
 	parent   *node
 	depth    int // at most yaml.MaxDepth on one line: anything deeper is text
@@ -83,7 +83,7 @@ func (n *node) walk(visit func(*node)) {
 
 // readOutline returns the structure of a source.
 func readOutline(text string) *outline {
-	o := &outline{lines: strings.Split(text, "\n"), root: &node{at: spot{0, -1}}}
+	o := &outline{lines: strings.Split(text, "\n"), root: &node{at: bytePosition{0, -1}}}
 	for i, line := range o.lines {
 		o.lines[i] = strings.TrimSuffix(line, "\r")
 	}
@@ -124,14 +124,14 @@ func (p *outliner) block() {
 	if p.top.value != "" && p.top.opener == 0 && indent > p.top.at.byte && !isEntry(text) {
 		p.carryOn(i)
 		p.top.value += " " + text
-		p.top.end = spot{i, indent + len(text)}
+		p.top.end = bytePosition{i, indent + len(text)}
 		return
 	}
 	p.kinds[i] = structure
 	col := indent
 	for isDash(p.lines[i][col:]) && p.top.depth < yaml.MaxDepth {
 		p.leave(col, true)
-		p.enter(&node{item: true, at: spot{i, col}, keyEnd: spot{i, col + 1}}, i)
+		p.enter(&node{item: true, at: bytePosition{i, col}, keyEnd: bytePosition{i, col + 1}}, i)
 		rest := p.lines[i][col+1:]
 		col += 1 + indentOf(rest)
 		if rest = strings.TrimSpace(rest); rest == "" || rest[0] == '#' {
@@ -140,7 +140,7 @@ func (p *outliner) block() {
 	}
 	if key, end, after := keyAt(p.lines[i], col); after > 0 {
 		p.leave(col, false)
-		p.enter(&node{key: key, at: spot{i, col}, keyEnd: spot{i, end}}, i)
+		p.enter(&node{key: key, at: bytePosition{i, col}, keyEnd: bytePosition{i, end}}, i)
 		col = after
 	}
 	p.scalar(i, col)
@@ -220,7 +220,7 @@ func (p *outliner) scalar(i, col int) {
 		word, _, _ := strings.Cut(line[col:], " ")
 		col += len(word)
 	}
-	n.valueAt, n.end = spot{i, col}, spot{i, col}
+	n.valueAt, n.end = bytePosition{i, col}, bytePosition{i, col}
 	if col >= len(line) || line[col] == '#' {
 		return
 	}
@@ -237,7 +237,7 @@ func (p *outliner) scalar(i, col int) {
 	default:
 		n.opener = 0
 		n.value = plainText(line[col:])
-		n.end = spot{i, col + len(n.value)}
+		n.end = bytePosition{i, col + len(n.value)}
 	}
 }
 
@@ -272,7 +272,7 @@ func (p *outliner) literal(n *node, head string) {
 	}
 	for ; p.line < last; p.line++ {
 		p.kinds[p.line], p.owner[p.line] = verbatim, n
-		n.end = spot{p.line, len(p.lines[p.line])}
+		n.end = bytePosition{p.line, len(p.lines[p.line])}
 		n.value += strings.TrimSpace(p.lines[p.line]) + "\n"
 	}
 }
@@ -282,7 +282,7 @@ func (p *outliner) quoted(n *node, i, col int) {
 	text := p.lines[i][col:]
 	for l := i; ; {
 		if closing := yaml.QuoteEnd(text, 0) + 1; closing > 0 {
-			n.value, n.end = text[1:closing-1], spot{l, col + closing}
+			n.value, n.end = text[1:closing-1], bytePosition{l, col + closing}
 			if newline := strings.LastIndexByte(text[:closing], '\n'); newline >= 0 {
 				n.end.byte = closing - newline - 1
 			}
@@ -294,7 +294,7 @@ func (p *outliner) quoted(n *node, i, col int) {
 		l++
 		if l >= len(p.lines) || strings.TrimSpace(p.lines[l]) != "" && indentOf(p.lines[l]) <= n.at.byte {
 			n.value = plainText(p.lines[i][col:]) // never closed: it ends with the line
-			n.end = spot{i, col + len(n.value)}
+			n.end = bytePosition{i, col + len(n.value)}
 			return
 		}
 		text += "\n" + p.lines[l]
@@ -334,20 +334,20 @@ func (p *outliner) peek() byte {
 // brackets reads the members of a map or the items of a list in brackets, at its opening.
 func (p *outliner) brackets(n *node) {
 	n.opener = p.lines[p.line][p.col]
-	n.valueAt = spot{p.line, p.col}
+	n.valueAt = bytePosition{p.line, p.col}
 	p.col++
 	if n.depth >= yaml.MaxDepth {
 		return
 	}
 	for {
 		c := p.peek()
-		n.end = spot{p.line, p.col}
+		n.end = bytePosition{p.line, p.col}
 		switch c {
 		case 0:
 			return
 		case '}', ']':
 			p.col++
-			n.end = spot{p.line, p.col}
+			n.end = bytePosition{p.line, p.col}
 			return
 		case ',':
 			p.col++
@@ -359,7 +359,7 @@ func (p *outliner) brackets(n *node) {
 
 // entry reads a member or an item in brackets.
 func (p *outliner) entry(n *node) {
-	child := &node{flow: true, parent: n, at: spot{p.line, p.col}, item: n.opener == '[', depth: n.depth + 1}
+	child := &node{flow: true, parent: n, at: bytePosition{p.line, p.col}, item: n.opener == '[', depth: n.depth + 1}
 	n.children = append(n.children, child)
 	if child.item {
 		if c := p.lines[p.line][p.col]; c == '{' || c == '[' {
@@ -382,14 +382,14 @@ func (p *outliner) entry(n *node) {
 		}
 	}
 	p.col++
-	child.valueAt = spot{p.line, p.col}
+	child.valueAt = bytePosition{p.line, p.col}
 	child.end = child.valueAt
 	switch c := p.peek(); c {
 	case 0, ',', '}', ']':
 	case '{', '[':
 		p.brackets(child)
 	default:
-		child.valueAt = spot{p.line, p.col}
+		child.valueAt = bytePosition{p.line, p.col}
 		child.opener = c
 		if c != '"' && c != '\'' {
 			child.opener = 0
@@ -399,7 +399,7 @@ func (p *outliner) entry(n *node) {
 }
 
 // word reads a scalar in brackets, and returns where it ends.
-func (p *outliner) word() (string, spot) {
+func (p *outliner) word() (string, bytePosition) {
 	line, from := p.lines[p.line], p.col
 	if c := line[from]; c == '"' || c == '\'' {
 		for text := line[from:]; ; {
@@ -408,11 +408,11 @@ func (p *outliner) word() (string, spot) {
 				if i := strings.LastIndexByte(text[:closing], '\n'); i >= 0 {
 					p.col = closing - i - 1
 				}
-				return text[1 : closing-1], spot{p.line, p.col}
+				return text[1 : closing-1], bytePosition{p.line, p.col}
 			}
 			if p.line+1 >= len(p.lines) || indentOf(p.lines[p.line+1]) <= p.top.at.byte {
 				p.col = len(p.lines[p.line])
-				return text[1:], spot{p.line, p.col}
+				return text[1:], bytePosition{p.line, p.col}
 			}
 			p.line++
 			p.kinds[p.line], p.owner[p.line] = verbatim, p.top
@@ -427,8 +427,8 @@ func (p *outliner) word() (string, spot) {
 	}
 	p.col = to
 	if line[from] == ':' || line[from] == ',' { // a stray one
-		return "", spot{p.line, from}
+		return "", bytePosition{p.line, from}
 	}
 	text := strings.TrimRight(line[from:to], " ")
-	return text, spot{p.line, from + len(text)}
+	return text, bytePosition{p.line, from + len(text)}
 }

@@ -142,13 +142,13 @@ func everything(t *testing.T, f *playback.Playback) string {
 	return string(text)
 }
 
-// ok panics on an error.
 func done(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
+// ok returns v, or panics on an error.
 func ok[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -36,14 +36,14 @@ Runs are compared by their outcome: status, output, error, the calls that were c
 out (those that change something; repeats with the same Idempotency-Key count once) and
 what mocks keep at the end. A difference between runs without faults is a race. So is an
 update that is lost after a delay. The workflow also fails if a call is carried out
-twice with different keys, if a call whose answer was lost is never compensated, or if an
+twice with different keys, if a call whose response was lost is never compensated, or if an
 execution waits forever. Anything else that depends on a delay or a lost response is a
 note. Ids, and values derived from the start time of a run, are not compared.
 
 Each finding is reduced to the faults it needs and shown as a story, or as two runs side
-by side, with a suggested change and the command that repeats it. Only --mocks answers
-calls: sim needs a mock for each call. FILE.mocks.yaml and FILE.input.json beside the
-document are used as in 'flunq run'.
+by side, with a suggested change and the command that repeats it. No call is really
+made: sim needs a mock for each. FILE.mocks.yaml and FILE.input.json beside the document
+are used as in 'flunq run'.
 
 --expect is a jq expression that must be true of every execution. Its input is the
 output; it can use $status, $error, $input, $requests (the calls that were carried out,
@@ -56,7 +56,7 @@ lost), dup (an event is delivered twice), delay (a process pauses), stop (a proc
 asked to stop: it finishes what it has begun and releases the rest; another process
 starts later), outage (Redis is unavailable for a while), clock (Redis' clock jumps
 ahead), http (the response to a call is lost). One seed in eight adds more: operators
-suspend, resume, cancel and retry, some message crashes its processes until it becomes a
+suspend, resume, cancel and retry, a message crashes its processes until it becomes a
 dead letter, or calls outlast leases; --expect, --once and the hints do not apply there.
 
 Exit code 4: a failure was found. --allow-races and --allow-waiting turn races and

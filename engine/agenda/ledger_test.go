@@ -264,7 +264,7 @@ func TestLeaseAfterClockWentBack(t *testing.T) {
 	}
 }
 
-// All of it also holds on a Redis Cluster, which one test uses at a time.
+// All of this also holds on a Redis Cluster. The tests use it one at a time.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -39,7 +39,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// One process at a time is the bridge of a tenant. Another one takes over when it gives the tenant
+// One process at a time is the bridge of a tenant. Another one takes over when the first gives the tenant
 // up, or when its lease is over.
 func TestOwner(t *testing.T) {
 	t.Parallel()
@@ -97,8 +97,8 @@ func (l *lagging) Lags() map[string]int64 {
 	return map[string]int64{"flunq.acme.in/0": 3}
 }
 
-// A process reports no lags of topics that it cannot read, and none when it is no tenant's bridge any
-// more. It reports that a broker has lost messages.
+// A process reports no lags of topics that it cannot read, and none once it is no longer the bridge of a
+// tenant. It reports that a broker has lost messages.
 func TestLags(t *testing.T) {
 	t.Parallel()
 	const topic = "flunq.acme.in"

@@ -52,7 +52,7 @@ func TestEncodeBinary(t *testing.T) {
 	}
 }
 
-// In NATS the media type is an attribute like others, and values are visible ASCII.
+// In NATS the media type is an attribute like the others, and values consist of visible ASCII characters.
 func TestEncodeNATS(t *testing.T) {
 	t.Parallel()
 	e := event.Event{ID: "Euro € 😀", Source: "/a b", Type: "t", Data: json.RawMessage(`1`), Ext: map[string]string{"note": `100% "sure"`}}
@@ -76,7 +76,7 @@ func TestEncodeNATS(t *testing.T) {
 // choose, and with its place.
 func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 	t.Parallel()
-	events := []event.Event{request(), {ID: "1", Source: "/desk", Type: "com.example.approved"}, {
+	events := []event.Event{request(), {ID: "1", Source: "/shop", Type: "com.example.approved"}, {
 		ID: "é", Source: "urn:x", Type: "t", Data: json.RawMessage(`"text with \" and ü"`), Ext: map[string]string{"partitionkey": "7"},
 	}, {
 		ID: "2", Source: "/s", Type: "t", Data: json.RawMessage(`"hello \"you\""`), Ext: map[string]string{"datacontenttype": "text/plain"},

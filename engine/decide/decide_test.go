@@ -195,7 +195,7 @@ func lineByLine(history []event.Event) []byte {
 	return out.Bytes()
 }
 
-// What other programs wrote wrong is described in the words of JSON.
+// Wrong data of other programs is described in terms of JSON, not of Go.
 func TestWrongData(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{

@@ -53,7 +53,7 @@ do:
 	}
 }
 
-// A suspended execution says so among what it waits for.
+// What a suspended execution waits for includes that it is suspended.
 func TestSuspendedAwaits(t *testing.T) {
 	t.Parallel()
 	x := begun(t, `
@@ -67,7 +67,7 @@ do:
 	}
 }
 
-// What a task in a loop awaits is said of its iteration.
+// What a task in a loop awaits names the iteration.
 func TestLoopAwaits(t *testing.T) {
 	t.Parallel()
 	x := begun(t, `

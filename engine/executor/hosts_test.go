@@ -129,12 +129,12 @@ func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := ask(late, t, way, "https://a.test/"); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want context.Canceled: closing twice makes room once", err)
+		t.Errorf("error %v, want context.Canceled: closing twice frees one slot", err)
 	}
 	_ = second.Close()
 }
 
-// A request that waits for a slot ends with its context, and its host is not blamed.
+// A request that waits for a slot ends with its context, which is no failure of its host.
 func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	way := httpcall.LimitHosts(status(200), 1)

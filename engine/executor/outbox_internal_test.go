@@ -125,7 +125,7 @@ func groupCommit(t *testing.T, rdb wire.Redis) {
 		t.Errorf("%d scripts and %d times, want 3 and 2", c.scripts, c.times)
 	}
 	if o.sending || len(o.waiting) != 0 {
-		t.Error("somebody is still sending")
+		t.Error("a report is still being sent")
 	}
 	if got, err := rdb.XPending(ctx, "tenant:a:events", store.ExecutorGroup).Result(); err != nil || got.Count != 0 {
 		t.Errorf("%v pending, %v", got, err)

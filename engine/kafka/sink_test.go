@@ -172,7 +172,7 @@ func newSink(t *testing.T, o kafka.Options) *kafka.Sink {
 	return sink
 }
 
-// read returns n records of a topic.
+// read returns n records of a topic, and any others that follow soon.
 func read(t *testing.T, o kafka.Options, topic string, n int) []*kgo.Record {
 	t.Helper()
 	opts := []kgo.Opt{kgo.SeedBrokers(o.Brokers...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100 * time.Millisecond)}
@@ -190,7 +190,6 @@ func read(t *testing.T, o kafka.Options, topic string, n int) []*kgo.Record {
 	for len(out) < n && ctx.Err() == nil {
 		out = append(out, cl.PollFetches(ctx).Records()...)
 	}
-	// Whatever else there is.
 	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	return append(out, cl.PollFetches(ctx).Records()...)

@@ -180,7 +180,7 @@ func records(t *testing.T, js jetstream.JetStream, stream, subject string, n int
 }
 
 // The server drops a duplicate message.
-func TestDoubles(t *testing.T) {
+func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	o := serve(t, "").options()
 	o.MaxAge = 0
@@ -428,7 +428,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// A stream that does not make room says that it is full.
+// A full stream that discards new messages says that it is full.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")

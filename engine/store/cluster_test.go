@@ -213,7 +213,7 @@ func (c *lossy) Write(text []byte) (int, error) {
 }
 
 func (c *lossy) Read(into []byte) (int, error) {
-	n, err := c.Conn.Read(into) // the node has done what it was told
+	n, err := c.Conn.Read(into) // the node has executed the command
 	if c.lost && err == nil {
 		_ = c.Close()
 		return 0, errLost

@@ -46,14 +46,14 @@ var giveUps = []check{
 		}
 		deadLetters := w.deadLetters(t)
 		if len(deadLetters) != 1 {
-			t.Fatalf("letters %v, want one", deadLetters)
+			t.Fatalf("dead letters %v, want one", deadLetters)
 		}
 		l := deadLetters[0]
 		if diff := cmp.Diff(m.Event, l.Event); diff != "" {
 			t.Error(diff)
 		}
 		if l.Reason != "nobody can read it" || l.Attempts != 3 || l.SourceID != m.ID || !l.LastFailure.Equal(m.Read) {
-			t.Errorf("the letter says %+v", l)
+			t.Errorf("the dead letter says %+v", l)
 		}
 		err = w.unchanged(t, func() error {
 			outcome, err := w.Commit(t.Context(), endCommit(m))
@@ -103,7 +103,7 @@ var giveUps = []check{
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || store.Temporary(err) {
-			t.Errorf("error %v, want one about the letters that stays", err)
+			t.Errorf("error %v, want one about the dead letters that does not go away", err)
 		}
 	}},
 }

@@ -55,7 +55,7 @@ var deadLetters = []check{
 		w.dead(t, m, "no answer")
 		all := w.deadLetters(t)
 		if len(all) != 1 {
-			t.Fatalf("letters %v", all)
+			t.Fatalf("dead letters %v", all)
 		}
 		l := all[0]
 		if diff := cmp.Diff(e, l.Event); diff != "" {
@@ -63,7 +63,7 @@ var deadLetters = []check{
 		}
 		if l.Reason != "no answer" || l.Service != store.ExecutorGroup || l.Attempts != 3 || l.SourceID != m.ID ||
 			plainName(l.SourceStream) != streamKey || l.LastFailure.IsZero() || l.FirstFailure.IsZero() || l.Replayed != 0 || l.Err != nil {
-			t.Errorf("letter %+v", l)
+			t.Errorf("dead letter %+v", l)
 		}
 		if found, err := stream.New(w.Store).FindDeadLetter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields()) {
 			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields())
@@ -82,7 +82,7 @@ var deadLetters = []check{
 			w.dead(t, m, "again")
 			l := w.deadLetters(t)[0]
 			if l.Replayed != count {
-				t.Errorf("the letter has been replayed %d times, want %d", l.Replayed, count)
+				t.Errorf("the dead letter has been replayed %d times, want %d", l.Replayed, count)
 			}
 			replayed(t, true)(stream.New(w.Store).Replay(t.Context(), l))
 			last := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 1).Val()[0].Values
@@ -96,7 +96,7 @@ var deadLetters = []check{
 			}
 		}
 		if n := len(w.deadLetters(t)); n != 0 {
-			t.Errorf("%d letters are left", n)
+			t.Errorf("%d dead letters are left", n)
 		}
 	}},
 	{"a dead letter that several clients replay is published once", func(t *testing.T, w *environment) {
@@ -113,7 +113,7 @@ var deadLetters = []check{
 		}
 		wait.Wait()
 		if n := w.rdb.XLen(t.Context(), streamKey).Val() - before; n != 1 {
-			t.Errorf("it went back %d times", n)
+			t.Errorf("it was published %d times", n)
 		}
 		replayed(t, false)(stream.New(w.Store).Replay(t.Context(), l))
 		if n, err := stream.New(w.Store).Drop(t.Context(), l); n != 0 || err != nil {
@@ -150,7 +150,7 @@ var deadLetters = []check{
 			t.Errorf("dropped %d, %v", n, err)
 		}
 		if _, err := stream.New(w.Store).FindDeadLetter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("a dropped letter: %v", err)
+			t.Errorf("a dropped dead letter: %v", err)
 		}
 		if _, err := stream.New(w.Store).FindDeadLetter(t.Context(), tenant, "", "-"); !errors.Is(err, store.ErrName) {
 			t.Errorf("no id: %v", err)
@@ -169,7 +169,7 @@ var deadLetters = []check{
 			w.dead(t, w.read(t, store.WorkerGroup, "w1"), "too many")
 			l := w.deadLetters(t)[0]
 			if l.Event.ID != "1" || len(l.Fields) != len(values) {
-				t.Errorf("letter of %d fields: %d, event %s", c.fields, len(l.Fields)/2, l.Event.ID)
+				t.Errorf("dead letter of %d fields: %d, event %s", c.fields, len(l.Fields)/2, l.Event.ID)
 			}
 			done, err := stream.New(w.Store).Replay(t.Context(), l)
 			if done != c.back || (err == nil) != c.back {
@@ -199,7 +199,7 @@ var deadLetters = []check{
 		w.fireAll(t)
 		l := w.deadLetters(t)[0]
 		if l.Timer != "junk" || l.Err == nil || l.Service != store.TimerGroup {
-			t.Errorf("letter %+v", l)
+			t.Errorf("dead letter %+v", l)
 		}
 		if done, err := stream.New(w.Store).Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be replayed") {
 			t.Errorf("replayed %v, %v", done, err)
@@ -232,14 +232,14 @@ var deadLetters = []check{
 		deadLetters, _, err := stream.New(w.Store).DeadLetters(t.Context(), stream.DeadLetterQuery{Tenant: tenant, Stream: key, Range: store.Range{Count: 10}})
 		must(t, err)
 		if len(deadLetters) != 2 {
-			t.Fatalf("letters %+v", deadLetters)
+			t.Fatalf("dead letters %+v", deadLetters)
 		}
 		if done, err := stream.New(w.Store).Replay(t.Context(), deadLetters[0]); done || err == nil {
 			t.Errorf("one without its original: replayed %v, %v", done, err)
 		}
 		l := deadLetters[1]
 		if l.Reason != "timeout" || l.Attempts != 3 || l.Event.Execution != "x-7" || l.Event.ID != "o" || l.Stream != key {
-			t.Errorf("letter %+v", l)
+			t.Errorf("dead letter %+v", l)
 		}
 		replayed(t, true)(stream.New(w.Store).Replay(t.Context(), l))
 		replayed(t, false)(stream.New(w.Store).Replay(t.Context(), l))

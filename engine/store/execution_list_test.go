@@ -150,7 +150,7 @@ var executionLists = []check{
 				w.reaches(t, execution, status, int64(i-1))
 			}
 			if got := w.indexes(t, execution); got != want+" "+at {
-				t.Errorf("%s stands on %s, want %s", status, got, want)
+				t.Errorf("%s is in the indexes %s, want %s", status, got, want)
 			}
 		}
 		// A child is not started: its first write is a commit.
@@ -158,7 +158,7 @@ var executionLists = []check{
 		c.Execution, c.Now = "x-1.1", createdAt(6)
 		w.commit(t, c, store.Committed)
 		if got := w.indexes(t, "x-1.1"); got != fmt.Sprint("open ", createdAt(6).UnixMilli()) {
-			t.Errorf("a child stands on %s", got)
+			t.Errorf("a child is in the indexes %s", got)
 		}
 		if c, err := w.Counts(t.Context(), tenant); err != nil || c != (store.Counts{Open: 1, Completed: 1}) {
 			t.Errorf("counts %+v, %v", c, err)
@@ -171,7 +171,7 @@ var executionLists = []check{
 		w.commit(t, c, store.Committed)
 		w.commit(t, store.Commit{Tenant: tenant, Execution: execution, Version: 1, Status: "faulted", Now: createdAt(1)}, store.Committed)
 		if x, _ := w.Execution(t.Context(), tenant, execution); x.Error == nil || x.EndedAt.IsZero() {
-			t.Errorf("an event that means nothing has changed it: %+v", x)
+			t.Errorf("a commit without history has changed it: %+v", x)
 		}
 		w.commit(t, step(1, nil), store.Committed)
 		x, err := w.Execution(t.Context(), tenant, execution)
@@ -257,7 +257,7 @@ var executionLists = []check{
 		e.Tenant = "started"
 		must(t, w.Start(ctx, e))
 		must(t, stream.New(w.Store).Groups(ctx, "grouped"))
-		e.Tenant = "told"
+		e.Tenant = "published"
 		must(t, w.Publish(ctx, e))
 		got, err := w.Tenants(ctx)
 		must(t, err)
@@ -267,7 +267,7 @@ var executionLists = []check{
 		must(t, w.rdb.XAdd(ctx, &redis.XAddArgs{Stream: "tenant:acme:workflow:a.b:events", Values: []string{"a", "b"}}).Err())
 		found, err := w.FindTenants(ctx)
 		must(t, err)
-		if diff := cmp.Diff([]string{"acme", "grouped", "started", "told"}, found); diff != "" {
+		if diff := cmp.Diff([]string{"acme", "grouped", "published", "started"}, found); diff != "" {
 			t.Error(diff)
 		}
 	}},

@@ -44,7 +44,7 @@ func (w *environment) forget(t *testing.T, keep store.Keep) (gone int) {
 			return gone
 		}
 	}
-	t.Fatal("there is no end of it")
+	t.Fatal("it does not end")
 	return gone
 }
 
@@ -94,7 +94,7 @@ var removals = []check{
 		got, err := w.Weight(t.Context(), tenant)
 		must(t, err)
 		if got < exact || got > exact*5/4 {
-			t.Errorf("they weigh %d bytes, want at least the %d of their keys and at most a quarter more", got, exact)
+			t.Errorf("the weight is %d bytes, want at least the %d of the keys and at most a quarter more", got, exact)
 		}
 	}},
 	{"nothing of a removed tenant is left", func(t *testing.T, w *environment) {
@@ -201,7 +201,7 @@ var removals = []check{
 			t.Error(diff)
 		}
 	}},
-	{"kept executions are counted", func(t *testing.T, w *environment) {
+	{"the retention that was applied is recorded", func(t *testing.T, w *environment) {
 		want := store.Keep{Age: 36 * time.Hour, Count: 7}
 		for _, want := range []store.Keep{{}, want} {
 			w.forget(t, want)
@@ -211,7 +211,7 @@ var removals = []check{
 		}
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:executions:kept", "\x1b", 0).Err())
 		if _, err := w.Kept(t.Context(), tenant); err == nil {
-			t.Error("nonsense was taken")
+			t.Error("an invalid record is no error")
 		}
 	}},
 	{"several processes remove executions while others end, are retried and begin", func(t *testing.T, w *environment) {

@@ -44,11 +44,11 @@ func TestLargeEntries(t *testing.T) {
 	got, err := stream.New(s).Read(ctx, r, 10, 0)
 	msgs := got.Messages
 	if err != nil || len(msgs) != 5 || len(got.Unwanted) != 1 {
-		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(got.Unwanted), err)
+		t.Fatalf("%d messages and %d that are unwanted, %v; want 5 and 1", len(msgs), len(got.Unwanted), err)
 	}
 	for i, omitted := range []bool{false, true, false, false, false} {
 		if m := msgs[i]; m.Omitted != omitted || (m.Err != nil) != (i == 3) {
-			t.Errorf("message %d is late %v, error %v", i, m.Omitted, m.Err)
+			t.Errorf("message %d is omitted %v, error %v", i, m.Omitted, m.Err)
 		}
 	}
 	if m := msgs[3]; !strings.Contains(m.Err.Error(), "limit event-value") || string(m.Event.Data) != "67108866 bytes were left out" {
@@ -61,7 +61,7 @@ func TestLargeEntries(t *testing.T) {
 		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded.Messages), len(left), len(loaded.Unwanted), err)
 	}
 	if m := loaded.Messages[0]; m.Omitted || m.ID != msgs[1].ID || string(m.Event.Data) != `"`+strings.Repeat("c", 20*mib-1)+`"` {
-		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted, m.ID, len(string(m.Event.Data)))
+		t.Errorf("it is omitted %v, with id %s and %d bytes", m.Omitted, m.ID, len(string(m.Event.Data)))
 	}
 
 	if err := stream.New(s).Release(ctx, msgs...); err != nil {

@@ -46,7 +46,7 @@ var manyOfAll = []check{
 			return enough
 		})
 		if n != 1 || !errors.Is(err, enough) {
-			t.Errorf("after an error %d were told, %v", n, err)
+			t.Errorf("%d calls until the error, %v, want one", n, err)
 		}
 	}},
 	{"many tenants are listed", func(t *testing.T, w *environment) {
@@ -78,7 +78,7 @@ var manyOfAll = []check{
 		msgs := got.Messages
 		must(t, err)
 		if got, want := tenantsOf(msgs), []string{"a", "broken", "c", "t150"}; !slices.Equal(got, want) {
-			t.Errorf("there is something of %v, want %v", got, want)
+			t.Errorf("there are messages of %v, want %v", got, want)
 		}
 		must(t, stream.New(w.Store).Release(t.Context(), msgs...))
 		must(t, w.rdb.Set(t.Context(), "tenant:broken:events", "no stream", 0).Err())
@@ -89,7 +89,7 @@ var manyOfAll = []check{
 			t.Errorf("%v is claimed, %v, want %v and an error", got, err, want)
 		}
 		if _, err := stream.New(w.Store).Trim(t.Context(), tenants, 0, 0); err == nil {
-			t.Error("who cannot be trimmed is not told")
+			t.Error("no error about the broken stream")
 		}
 	}},
 	{"crash counts of many messages are removed", func(t *testing.T, w *environment) {

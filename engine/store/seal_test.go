@@ -33,7 +33,7 @@ var sealing = []check{
 	{"a secret in an event's source or extension attributes is sealed, and digits in a number are not one", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		st := w.another(store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
-		sent := historyEvent("p", "com.acme.told")
+		sent := historyEvent("p", "com.acme.paid")
 		sent.Source, sent.Ext, sent.Data = "/shop/hunter22", map[string]string{"subject": "of hunter22"}, []byte(`{"n":1234567,"ok":true,"text":"2345 true"}`)
 		must(t, st.Start(ctx, historyEvent("a", event.ExecutionStarted)))
 		got, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)

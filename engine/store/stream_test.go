@@ -306,7 +306,7 @@ var deliveries = []check{
 		mine(t, false)(stream.New(w.Store).DeadLetter(t.Context(), m, d, nil))
 		deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
 		if len(deadLetters) != 1 {
-			t.Fatalf("letters %v", deadLetters)
+			t.Fatalf("dead letters %v", deadLetters)
 		}
 		got := deadLetters[0].Values
 		for name, want := range map[string]string{
@@ -318,7 +318,7 @@ var deliveries = []check{
 			}
 		}
 		if got[event.AttemptAttribute] != nil {
-			t.Error("the letter counts attempts that a replay would go on with")
+			t.Error("the dead letter has attempts, with which a replay would continue")
 		}
 		first, _ := got["first_failure"].(string)
 		last, _ := got["last_failure"].(string)
@@ -331,7 +331,7 @@ var deliveries = []check{
 		var original map[string]string
 		must(t, json.Unmarshal(dead.Original, &original))
 		if reported.Type != event.EventDead || dead.Attempts != 2 || original["id"] != "a" {
-			t.Errorf("the worker is told %+v of %v", reported, original)
+			t.Errorf("the worker reads %+v about %v", reported, original)
 		}
 	}},
 	{"a worker takes commands before the entries that precede them", func(t *testing.T, w *environment) {

@@ -195,26 +195,26 @@ var dueReads = []check{
 		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, time.Hour))
 		if reported := w.reported(t); reported != 1 {
-			t.Errorf("told %d times of the first timer, want once", reported)
+			t.Errorf("the first timer is announced %d times, want once", reported)
 		}
 		m = w.sent(t, historyEvent("b", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, 2*time.Hour))
 		if reported := w.reported(t); reported != 1 {
-			t.Errorf("told of one behind others")
+			t.Errorf("a timer behind the first is announced")
 		}
 		found, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 10)
 		must(t, err)
 		_, done, err := timers.New(w.Store).Move(t.Context(), found[1], found[0].FireAt.Add(-time.Minute), "ada")
 		mine(t, true)(done, err)
 		if reported := w.reported(t); reported != 2 {
-			t.Errorf("told %d times, want once more of the one that was moved before the others", reported)
+			t.Errorf("%d announcements, want another one for the timer that was moved before the others", reported)
 		}
 	}},
 	{"services can be woken if there is a stream", func(t *testing.T, w *environment) {
 		must(t, timers.New(w.Store).WakeService(t.Context(), tenant))
 		must(t, timers.New(w.Store).WakeService(t.Context(), "nobody"))
 		if reported, there := w.reported(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); reported != 1 || there != 0 {
-			t.Errorf("told %d times; the stream of nobody: %d", reported, there)
+			t.Errorf("%d announcements, want one; streams of the unknown tenant: %d, want 0", reported, there)
 		}
 	}},
 }

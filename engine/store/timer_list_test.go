@@ -245,7 +245,7 @@ var movedTimers = []check{
 			w.wantSet(t)
 		}
 		if n := w.rdb.Exists(t.Context(), executionKey).Val(); n != 0 {
-			t.Error("moving made an execution")
+			t.Error("moving created an execution")
 		}
 	}},
 	{"a moved keyed timer is replaced by a newer request", func(t *testing.T, w *environment) {

@@ -215,7 +215,7 @@ var requestGroups = []check{
 	{"a timer that is cancelled before it is set is not set", func(t *testing.T, w *environment) {
 		all := w.timerRequests(t,
 			timerRequest{timer: reminder("", 0)}, timerRequest{timer: reminder("", time.Second)}, // read by one,
-			timerRequest{timer: reminder("", 0), cancel: true}, // and this by somebody who is faster
+			timerRequest{timer: reminder("", 0), cancel: true}, // and this by a faster consumer
 			timerRequest{timer: reminder("", 0)},               // is requested once more
 		)
 		if got := w.appliedTimer(t, all[2:3]); got != "+" || w.timers(t) != 0 {

@@ -248,15 +248,15 @@ var firings = []check{
 		}
 		deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
 		if len(deadLetters) != len(members) || w.timers(t) != 0 {
-			t.Fatalf("letters %v, %d timers left", deadLetters, w.timers(t))
+			t.Fatalf("dead letters %v, %d timers left", deadLetters, w.timers(t))
 		}
 		for i, deadLetter := range deadLetters {
 			if deadLetter.Values["timer"] != members[i] || deadLetter.Values["reason"] == "" {
-				t.Errorf("letter %v, want of %s", deadLetter, members[i])
+				t.Errorf("dead letter %v, want that of %s", deadLetter, members[i])
 			}
 		}
 		if after := w.rdb.Keys(t.Context(), "*").Val(); len(after) != len(before) {
-			t.Errorf("keys %v, were %v", after, before) // the letters for the timers
+			t.Errorf("keys %v, were %v", after, before) // the dead letters instead of the timers
 		}
 	}},
 	{"a timer of another program fires", func(t *testing.T, w *environment) {
@@ -285,7 +285,7 @@ var firings = []check{
 		st := store.New(w.rdb, store.Options{Cluster: true})
 		both := []string{"a", "b"}
 		if own, all := timers.New(st).Indexes(both), timers.New(w.Store).Indexes(both); len(own) != 2 || len(all) != 1 {
-			t.Errorf("shelves %v and %v", own, all)
+			t.Errorf("indexes %v and %v", own, all)
 		}
 		must(t, stream.New(st).Groups(t.Context(), tenant))
 		must(t, st.Start(t.Context(), historyEvent("s", event.ExecutionStarted)))

@@ -276,16 +276,16 @@ func (w *environment) anyOrder(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// unheard is a connection that is lost whenever a script is loaded.
-type unheard struct{ redis.Hook }
+// losesScripts is a connection that is lost whenever a script is loaded.
+type losesScripts struct{ redis.Hook }
 
-func (unheard) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (losesScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (unheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (losesScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (unheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (losesScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "script" {
 			cmd.SetErr(io.EOF)
@@ -296,14 +296,14 @@ func (unheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // A failure to load a script is a temporary problem of the connection, not of the stream.
-func TestTrimIsNotHeard(t *testing.T) {
+func TestTrimWithoutConnection(t *testing.T) {
 	t.Parallel()
 	rdb, err := store.Dial(t.Context(), miniredis.RunT(t).Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rdb.Close() })
-	rdb.AddHook(unheard{})
+	rdb.AddHook(losesScripts{})
 	st := store.New(rdb, store.Options{})
 	if _, err := stream.New(st).Trim(t.Context(), []string{tenant}, 0, 0); !store.Temporary(err) || strings.Contains(err.Error(), "NOSCRIPT") {
 		t.Errorf("error %v, want that of the connection", err)

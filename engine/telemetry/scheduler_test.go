@@ -20,8 +20,7 @@ import (
 	"flunq.io/flunq/engine/telemetry"
 )
 
-// The page of metrics says what the scheduler did, and what is pending in Redis and in the
-// process.
+// The metrics say what the scheduler did, and what is pending in Redis and in the process.
 func TestSchedulerMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

@@ -189,10 +189,10 @@ func (w *environment) bridges(b bridging) {
 		}
 		return w.unpublished(b.group())
 	})
-	doubles, missing := w.checkPublished(program, want)
+	duplicates, missing := w.checkPublished(program, want)
 	twice, absent := w.checkTaken(n)
-	w.report("events=%d in %v: missing or out of order %d, doubles %d; records=%d: missing %d, twice %d",
-		n, time.Since(began).Round(time.Second), missing, doubles, n, absent, twice)
+	w.report("events=%d in %v: missing or out of order %d, duplicates %d; records=%d: missing %d, twice %d",
+		n, time.Since(began).Round(time.Second), missing, duplicates, n, absent, twice)
 	w.want("events missing or out of order", missing, 0)
 	w.want("records missing", absent, 0)
 	w.want("records taken twice", twice, 0)
@@ -402,7 +402,7 @@ func (w *environment) unpublished(group string) string {
 
 // checkPublished reads all published events. It returns the number of duplicates, and of events that are
 // missing or out of order for a reader that drops duplicates by their entry ids.
-func (w *environment) checkPublished(program outside, want map[string][]string) (doubles, missing int) {
+func (w *environment) checkPublished(program outside, want map[string][]string) (duplicates, missing int) {
 	w.t.Helper()
 	left := program.published(w.t.Context())
 	got, last := map[string]int{}, map[string]string{}
@@ -410,7 +410,7 @@ func (w *environment) checkPublished(program outside, want map[string][]string) 
 		left--
 		key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
 		if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
-			doubles++
+			duplicates++
 			return left > 0
 		}
 		last[key] = entry
@@ -422,7 +422,7 @@ func (w *environment) checkPublished(program outside, want map[string][]string) 
 	for key, ids := range want {
 		missing += len(ids) - got[key]
 	}
-	return doubles, missing
+	return duplicates, missing
 }
 
 // checkTaken counts the records that became two entries, and those that became none.

@@ -86,12 +86,12 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	ends, _ := w.published(event.WorkflowCompleted)
-	results, doubled := w.published(event.TaskCompleted)
-	w.report("stops=%d held then=%d executions=%d wrong=%d ends published=%d results=%d doubled=%d",
-		stops, kept, len(ids), wrong, ends, results, doubled)
+	results, duplicated := w.published(event.TaskCompleted)
+	w.report("stops=%d held then=%d executions=%d wrong=%d ends published=%d results=%d duplicated=%d",
+		stops, kept, len(ids), wrong, ends, results, duplicated)
 	w.want("wrong", wrong, 0)
 	w.want("ends published", ends, len(ids))
-	w.want("results published twice", doubled, 0)
+	w.want("results published twice", duplicated, 0)
 	w.noDeadLetters()
 }
 

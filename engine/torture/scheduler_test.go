@@ -361,7 +361,7 @@ func comparePublished(asked []requested, found []published) (v verdict, unexplai
 		}
 		at, ours := due[p.id]
 		if seen[p.id]++; seen[p.id] > 1 {
-			v.doubled++
+			v.duplicated++
 			continue
 		}
 		if !ours || p.at.UnixMilli() < at.UnixMilli() {
@@ -498,9 +498,9 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)
 	// A broker that dies forgets what it knows about a producer that repeats a batch.
-	w.want("doubled without a reason", unexplained, doing["kill broker"]*workers*scheduler.DefaultOptions().Batch)
+	w.want("duplicated without a reason", unexplained, doing["kill broker"]*workers*scheduler.DefaultOptions().Batch)
 	if how.Endpoint == "" && how.Sink == toStream {
-		w.want("doubled", v.doubled, 0)
+		w.want("duplicated", v.duplicated, 0)
 	}
 	w.close()
 }

@@ -27,7 +27,7 @@ func (w *environment) kept(process string) (n int) {
 
 // published returns how many events of a type the stream has, and how many of them are
 // duplicates that no retry explains.
-func (w *environment) published(typ event.Type) (all, doubled int) {
+func (w *environment) published(typ event.Type) (all, duplicated int) {
 	w.t.Helper()
 	seen := map[any]bool{}
 	w.stream(streamKey, func(e redis.XMessage) {
@@ -36,12 +36,12 @@ func (w *environment) published(typ event.Type) (all, doubled int) {
 		}
 		all++
 		if id := e.Values["id"]; seen[id] {
-			doubled++
+			duplicated++
 		} else {
 			seen[id] = true
 		}
 	})
-	return all, doubled
+	return all, duplicated
 }
 
 // stream visits all entries of a stream.

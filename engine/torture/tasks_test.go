@@ -76,12 +76,12 @@ func (w *environment) checkTasks(g *target, ids []string) {
 	_, all := g.runs("/x/")
 	others, needless := w.otherDeadLetters("poison"), g.needless(w.died)
 	part := func(percent int) time.Duration { return took[(len(took)*percent-1)/100].Round(time.Millisecond) }
-	_, doubled := w.published(event.TaskCompleted)
-	w.report("tasks=%d wrong=%d doubled=%d poison runs=%d dead letters of other tasks=%d faulted=%d runs=%d long runs=%d (at most %d of one) "+
-		"needless=%d took p50=%v p95=%v p99=%v max=%v", len(ids), wrong, doubled, poison, others, faulted, all, longs, longest,
+	_, duplicated := w.published(event.TaskCompleted)
+	w.report("tasks=%d wrong=%d duplicated=%d poison runs=%d dead letters of other tasks=%d faulted=%d runs=%d long runs=%d (at most %d of one) "+
+		"needless=%d took p50=%v p95=%v p99=%v max=%v", len(ids), wrong, duplicated, poison, others, faulted, all, longs, longest,
 		needless, part(50), part(95), part(99), part(100))
-	w.want("missing or doubled", wrong, 0)
-	w.want("results published twice", doubled, 0)
+	w.want("missing or duplicated", wrong, 0)
+	w.want("results published twice", duplicated, 0)
 	w.want("runs of the poison", poison, 5)
 	w.want("dead letters of other tasks", max(others, faulted), size(2, len(ids)/1000))
 	if n := len(w.deadLetters()["poison"]); n != 1 {

@@ -98,7 +98,7 @@ func (w *environment) firings(tenant string) []firing {
 
 // verdict is the comparison of fired and due timers.
 type verdict struct {
-	lost, early, doubled int
+	lost, early, duplicated int
 
 	late []time.Duration // sorted
 }
@@ -112,7 +112,7 @@ func compare(due timers, fired []firing) (v verdict) {
 			continue
 		}
 		if seen[f.Execution]++; seen[f.Execution] > 1 {
-			v.doubled++
+			v.duplicated++
 		}
 		if f.FiredAt.Before(at) || f.entry.UnixMilli() < at.UnixMilli() || !f.FireAt.Equal(at) {
 			v.early++
@@ -134,8 +134,8 @@ func (v verdict) percentile(p int) time.Duration {
 
 func (v verdict) String() string {
 	r := func(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
-	return fmt.Sprintf("fired=%d lost=%d early=%d doubled=%d late p50=%v p99=%v max=%v",
-		len(v.late), v.lost, v.early, v.doubled, r(v.percentile(50)), r(v.percentile(99)), r(v.percentile(100)))
+	return fmt.Sprintf("fired=%d lost=%d early=%d duplicated=%d late p50=%v p99=%v max=%v",
+		len(v.late), v.lost, v.early, v.duplicated, r(v.percentile(50)), r(v.percentile(99)), r(v.percentile(100)))
 }
 
 // faultless fails the test if a timer is lost, early or duplicated.
@@ -143,7 +143,7 @@ func (w *environment) faultless(v verdict) {
 	w.t.Helper()
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)
-	w.want("doubled", v.doubled, 0)
+	w.want("duplicated", v.duplicated, 0)
 }
 
 // punctual fails the test if more than 1 % of the timers exceed a lateness, in runs that

@@ -33,11 +33,11 @@ type Inbox struct {
 	readsLarge bool              // one worker reads from large
 	largeDue   bool              // the other tenants were read since
 	largeAt    time.Time         // when large found events last
-	othersRead bool              // the tenants without enough were read since a batch was done
+	othersRead bool              // the tenants with short queues were read since a batch was done
 	changed    chan struct{}
 	awaited    bool            // a worker waits for changed
 	commandsAt time.Time       // when commands were looked for last
-	paused     map[string]bool // tenants whose messages wait for now
+	paused     map[string]bool // tenants whose next batch is delayed, see pause
 }
 
 // NewInbox returns the inbox of one process.

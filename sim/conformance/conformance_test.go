@@ -81,6 +81,8 @@ func TestFailures(t *testing.T) {
 	const set = "Given a workflow with definition:\n\"\"\"yaml\ndocument: {dsl: '1.0.3', namespace: a, name: b, version: '1.0.0'}\n" +
 		"do: [{first: {set: {colors: [red], size: 3}}}, {second: {set: '${ . }'}}]\n\"\"\"\n"
 	const ran = set + "When the workflow is executed\n"
+	const raised = "Given a workflow with definition:\n\"\"\"yaml\ndocument: {dsl: '1.0.3', namespace: a, name: b, version: '1.0.0'}\n" +
+		"do: [{fails: {raise: {error: {type: 'https://a.example/b', status: 400}}}}]\n\"\"\"\nWhen the workflow is executed\n"
 	for _, c := range []struct{ steps, want string }{
 		{ran + "Then the workflow should complete", ""},
 		{ran + "Then the workflow should fault", "the workflow is completed"},
@@ -103,6 +105,9 @@ func TestFailures(t *testing.T) {
 		{ran + "Then third should complete", "task third did not end"},
 		{ran + "Then first should complete with output:\n\"\"\"yaml\n{}\n\"\"\"", "want {}"},
 		{ran + "Then first should fault with error:\n\"\"\"yaml\nstatus: 400\n\"\"\"", "first is completed"},
+		{raised + "Then the workflow should fault with error:\n\"\"\"yaml\nstatus: 400\n\"\"\"", ""},
+		{raised + "Then the workflow should fault with error:\n\"\"\"yaml\nstatus: 500\n\"\"\"", "status is 400, want 500"},
+		{raised + "Then fails should fault with error:\n\"\"\"yaml\ntitle: none\n\"\"\"", `title is null, want "none"`},
 		{ran + "Then the workflow should sing", "unknown step"},
 		{set + "Then the workflow should complete", "no workflow has been executed yet"},
 		{set, "executes no workflow"},

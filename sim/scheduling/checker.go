@@ -187,7 +187,7 @@ func (e *observed) replayed(from, to int) bool {
 	})
 }
 
-// put records a request that another program puts on the schedule topic. That program is never told
+// put records a request that another program puts on the schedule topic. That program never learns
 // the outcome.
 func (chk *checker) put(id string, content schedule.Content) {
 	e := chk.event(id)

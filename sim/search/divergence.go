@@ -46,7 +46,7 @@ func (chk *checker) attribute(t *sim.Trial, end sim.End) *failure {
 	return chk.hang(end, f.Detail)
 }
 
-// cause returns the first cause of those that differing lists.
+// cause returns the first cause of those that the comment of differing lists.
 func (d *divergence) cause() *failure {
 	for _, cause := range []func() *failure{
 		d.endedBeforeCancel, d.ofChild, d.timedOut, d.gaveUp, d.lostResponse, d.otherEvent, d.readClock, d.unwantedAnswer, d.reordered, d.newOrder,

@@ -119,7 +119,7 @@ func (h *harness) process(st *store.Store, change func(*bridge.Options)) *bridge
 	return b
 }
 
-// until repeats done until it returns true.
+// until repeats done until it returns true, for at most two minutes.
 func (h *harness) until(what string, done func() bool) {
 	h.Helper()
 	const patience = 2 * time.Minute
@@ -231,8 +231,7 @@ func testOut(h *harness) {
 // errLost reports a lost reply: the caller does not know whether the message was published.
 var errLost = errors.New("the reply was lost")
 
-// unreliable is a sink that publishes a batch in part or not at all, and whose replies may claim
-// otherwise.
+// unreliable is a sink that publishes all of a batch, some of it or nothing, and may lose the reply.
 type unreliable struct {
 	bridge.Sink
 	rand *rand.Rand
@@ -319,7 +318,7 @@ func testFailures(h *harness) {
 		}
 		for range 25 {
 			i := h.rand.IntN(len(both))
-			_, _ = both[i].Out.Step(h.Context()) // it fails half of the time
+			_, _ = both[i].Out.Step(h.Context()) // it often fails
 			if h.rand.IntN(10) == 0 {
 				both[i] = start()
 			}
@@ -466,7 +465,8 @@ func testIn(h *harness) {
 	h.Logf("%d processes, %d steps", h.processes, steps)
 }
 
-// An event whose type starts a workflow starts it once, however many times it is sent.
+// An event whose type starts a workflow starts it. If the event is sent again, the execution has the same
+// id. A start that is refused becomes a dead letter.
 func testStart(h *harness) {
 	started := map[string]int{}
 	change := func(o *bridge.Options) {

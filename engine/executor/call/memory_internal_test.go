@@ -33,19 +33,19 @@ func TestQuota(t *testing.T) {
 			t.Fatal("want the first of a, and b, and no other")
 		}
 		if tiny := take("c", Uncounted); !has(tiny) {
-			t.Error("little waits")
+			t.Error("a request for little memory waits")
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if err := <-second; !errors.Is(err, ErrMemory) {
-			t.Errorf("who waited too long: %v", err)
+			t.Errorf("a request that waited too long: %v, want ErrMemory", err)
 		}
 		if err := <-third; err == nil { // it got its memory at the last moment
 			q.release("a", 10*mib)
 		}
 		fourth := take("a", 10*mib)
 		if !has(fourth) {
-			t.Error("those who gave up are in the way")
+			t.Error("requests that gave up block the next one")
 		}
 		q.release("a", 40*mib)
 		q.release("a", 10*mib)
@@ -54,7 +54,7 @@ func TestQuota(t *testing.T) {
 			t.Errorf("%d bytes of %v are left, and %d wait", q.used, q.of, len(q.waiting))
 		}
 		if n, err := q.reserve(t.Context(), "a", 400*mib); n != 50*mib || err != nil {
-			t.Errorf("more than there is: %d, %v", n, err)
+			t.Errorf("a request for more than there is: %d bytes, %v, want half of all", n, err)
 		}
 	})
 }

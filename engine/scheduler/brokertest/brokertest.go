@@ -107,6 +107,8 @@ func ok(t *testing.T, errs []error) {
 	}
 }
 
+// A record carries the payload, and what the scheduler and CloudEvents add in headers. Its key is that of
+// the event, or else its id.
 func testRecord(t *testing.T, env Environment) {
 	e, plain := event(1), event(2)
 	e.Attempts, plain.Key, plain.Headers = 2, "", nil
@@ -137,7 +139,7 @@ func testRecord(t *testing.T, env Environment) {
 	}
 }
 
-// An event whose topic does not exist is rejected in the end, and no other.
+// An event whose topic does not exist is rejected in the end. Others are published.
 func testUnknownTopic(t *testing.T, env Environment) {
 	e, other := event(1), event(2)
 	e.Topic = "nowhere"
@@ -247,14 +249,12 @@ type ledger struct {
 	mu     sync.Mutex
 	fail   func() error
 	events map[string]schedule.Event
-	calls  int
 }
 
 // Place implements scheduler.Ledger.
 func (l *ledger) Place(_ context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls++
 	if l.fail != nil {
 		if err := l.fail(); err != nil {
 			return nil, err
@@ -293,7 +293,7 @@ func step(t *testing.T, c *scheduler.Consumer, done func() bool) {
 	t.Helper()
 	for began := time.Now(); !done(); {
 		if time.Since(began) > 20*time.Second {
-			t.Fatal("it takes too long")
+			t.Fatal("not done within 20 seconds")
 		}
 		rest, _ := c.Step(t.Context())
 		time.Sleep(rest)
@@ -444,7 +444,7 @@ func testRebalances(t *testing.T, env Environment) {
 	const messages, moves, members = 2000, 20, 2
 	l := &ledger{}
 	n := 0
-	l.fail = func() error { // now and then
+	l.fail = func() error { // every fifth time
 		if n++; n%5 == 0 {
 			return errors.New("away")
 		}

@@ -480,7 +480,7 @@ func testDead(t *testing.T, l *ledger) {
 	}
 	l.place(l.event(3, 0))
 	three := l.only(lease)
-	l.settle(schedule.Settled{ID: three.ID, Version: three.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "x"})
+	l.mustSettle(schedule.Settled{ID: three.ID, Version: three.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "x"})
 	if out := l.change(id(3), schedule.Change{Kind: schedule.Drop}); out.Code != schedule.Success || l.get(id(3)).Status != schedule.Cancelled {
 		t.Errorf("drop: %+v", out)
 	}
@@ -524,7 +524,7 @@ func testCancel(t *testing.T, l *ledger) {
 	if out := l.change(id(2), cancel); out.Code != schedule.Conflict || out.Event.Status != schedule.Firing {
 		t.Errorf("firing: %+v", out)
 	}
-	l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: 1})
+	l.mustSettle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: 1})
 	if out := l.change(id(2), cancel); out.Code != schedule.Conflict || out.Event.Status != schedule.Fired {
 		t.Errorf("fired: %+v", out)
 	}
@@ -571,7 +571,7 @@ func testReplace(t *testing.T, l *ledger) {
 	}
 }
 
-// Of several processes that place, claim or cancel one event at the same time, one succeeds.
+// Of several processes that place, claim, settle or cancel one event at the same time, one succeeds.
 func testRace(t *testing.T, l *ledger) {
 	l.partitioned()
 	const racers = 16

@@ -113,7 +113,7 @@ func CLI(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// settle waits until every node knows who has which slots, and every replica has its master's data.
+// settle waits until every node knows which node has which slots, and every replica has its master's data.
 func (c *Cluster) settle(t testing.TB) {
 	t.Helper()
 	agreed := func(node *Server) bool {
