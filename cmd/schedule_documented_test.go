@@ -149,7 +149,7 @@ retry_worker: {past_buckets_count: 5, retry_scan_interval_ms: 5000, retry_batch_
 	}
 }
 
-// What cannot be looked at is not called missing.
+// Init does not report as missing what it could not look at.
 func TestInitWithoutDynamo(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"SCHEDULER_RECORDS": "dynamodb", "DYNAMO_ENDPOINT": "http://127.0.0.1:1", "HOME": t.TempDir()}

@@ -46,7 +46,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	opts.Progress = func(p bench.Progress) {
-		if p.Scenario == "memory" { // the last but one: scenarios keep their order
+		if p.Scenario == "memory" { // the second one: scenarios keep their order
 			stop()
 		}
 	}

@@ -114,7 +114,8 @@ func TestBridge(t *testing.T) {
 	})
 }
 
-// The mock cluster in librdkafka has other limits, and no identity of topics.
+// A bridge gives the same guarantees on the mock cluster of librdkafka, which has other limits, and topics
+// without ids.
 func TestBridgeMock(t *testing.T) {
 	t.Parallel()
 	kcat, err := exec.LookPath("kcat")

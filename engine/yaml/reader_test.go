@@ -15,12 +15,15 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	r := yaml.NewReader("f.yaml", []byte("b: 1\nlen: x\nnames: {}\n"))
 	var length string
-	r.Object(r.Root(), "the file", yaml.Fields{
+	root := r.Root()
+	r.Object(root, "the file", yaml.Fields{
 		"length": func(n *yaml3.Node) { length = r.Text(n, "length") },
 		"names":  r.Each("names", func(*yaml3.Node) {}),
 	}, nil)
+	r.Errorf(root, "too short")
 	err := r.Err()
 	want := `f.yaml:1:1: unknown key "b" in the file, want one of length, names
+f.yaml:1:1: too short
 f.yaml:2:1: unknown key "len" in the file, want one of length, names
 f.yaml:3:8: names is a map, want a list`
 	if err == nil || err.Error() != want || length != "" {

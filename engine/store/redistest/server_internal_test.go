@@ -12,7 +12,7 @@ func TestPortOfAnother(t *testing.T) {
 	second := *first
 	second.config = filepath.Join(t.TempDir(), "redis.conf")
 	if !first.own(t, first.Client(t)) || second.own(t, first.Client(t)) {
-		t.Error("a server is not known by its own settings")
+		t.Error("a server is not identified by its own configuration")
 	}
 	if second.start(t) {
 		t.Error("a server answers on the port of another")
