@@ -22,9 +22,9 @@ const (
 
 // Run runs all services until ctx ends. It logs a failed step and repeats it. When ctx
 // ends, steps in progress get a few seconds to finish, and messages that were read but not
-// begun are released so that other processes need not wait for the lease to expire; without Redis
-// they do. While Run
-// is active, the process is registered in Redis if Options.Command is set.
+// begun are released. If Redis does not answer by then, other processes take them over when
+// the lease has expired. While Run is active, the process is registered in Redis if
+// Options.Command is set.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.awaitRedis(ctx, log); err != nil {
 		return err

@@ -131,7 +131,7 @@ func shortened(value []byte, longest int) string {
 	return excerpt.Of(string(value), longest)
 }
 
-// place names a place in a document.
+// place formats a position in a document.
 func (r *replaying) place(at *recording.Place) string {
 	text := fmt.Sprintf("%s:%d:%d", cmp.Or(at.Document, r.source.Name), at.Line, at.Column)
 	if at.Recording != "" {

@@ -272,7 +272,7 @@ func (s *Service) decide(x *cachedExecution, e event.Event, applied bool, d *dec
 // processes a commit.
 const chunkBytes = 1 << 20
 
-// recovered, deferred, turns a panic of a decision into an error.
+// recovered, which is deferred, turns a panic of a decision into an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
@@ -346,7 +346,7 @@ func (s *Service) reportCommit(c *store.Commit) {
 	}
 }
 
-// lifecycleOf returns what derives the lifecycle events of a transition caused by e, or nil if they are
+// lifecycleOf returns the Lifecycle that derives the events of a transition caused by e, or nil if they are
 // not published.
 func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifecycle {
 	if !s.opts.Lifecycle {
