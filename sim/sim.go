@@ -126,26 +126,6 @@ const (
 	Stuck     Stop = "stuck"     // Config.MaxTurns: the services never become idle
 )
 
-// Run simulates the execution of cfg until it ends or the simulation stops, see
-// Result.Stop. A failed execution is a Result; an error means that the engine or the
-// configuration is at fault.
-func Run(ctx context.Context, cfg Config) (*Result, error) {
-	cfg = cfg.WithDefaults()
-	sim, err := newSimulation(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer sim.close()
-	if err := sim.launch(ctx); err != nil {
-		return nil, err
-	}
-	stop, err := sim.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return sim.result(ctx, stop)
-}
-
 // Prepared returns cfg for the simulations of a search, which differ in their seeds and
 // faults. They share the definitions of other tenants.
 func (cfg Config) Prepared() Config {

@@ -45,6 +45,26 @@ type simulation struct {
 	seen           map[string]int64 // number of observed entries of each history
 }
 
+// Run simulates the execution of cfg until it ends or the simulation stops, see
+// Result.Stop. A failed execution is a Result; an error means that the engine or the
+// configuration is at fault.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	cfg = cfg.WithDefaults()
+	sim, err := newSimulation(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer sim.close()
+	if err := sim.launch(ctx); err != nil {
+		return nil, err
+	}
+	stop, err := sim.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return sim.result(ctx, stop)
+}
+
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	sim := &simulation{trace: NewTrace(), seen: map[string]int64{}}
 	sim.shared, sim.missed.shared = newShared(cfg), &sim.shared
@@ -120,10 +140,17 @@ func (sim *simulation) launch(ctx context.Context) error {
 	}
 	for _, id := range sim.ids {
 		sim.openExecutions++
-		if err := sim.begin(ctx, id); err != nil {
+		start := engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce}
+		if err := sim.engine.Start(ctx, sim.cfg.Definition, start); err != nil {
 			return err
 		}
-		sim.beginAgain(ctx, id)
+		if sim.cfg.Plan == nil || sim.endsEarly() {
+			continue
+		}
+		// A client that missed the reply starts it again.
+		if err := sim.engine.Start(ctx, sim.cfg.Definition, start); !errors.Is(err, store.ErrExists) {
+			sim.report("an execution starts once", id, "starting it again returned %v, want %v", err, store.ErrExists)
+		}
 	}
 	sim.arrivals = sim.expected()
 	if sim.cfg.Plan != nil { // simultaneous events come in any order
@@ -133,21 +160,6 @@ func (sim *simulation) launch(ctx context.Context) error {
 	}
 	slices.SortStableFunc(sim.arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
 	return nil
-}
-
-// begin starts an execution of the definition.
-func (sim *simulation) begin(ctx context.Context, id string) error {
-	return sim.engine.Start(ctx, sim.cfg.Definition, engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce})
-}
-
-// beginAgain starts an execution a second time, like a client that missed the reply.
-func (sim *simulation) beginAgain(ctx context.Context, id string) {
-	if sim.cfg.Plan == nil || sim.endsEarly() {
-		return
-	}
-	if err := sim.begin(ctx, id); !errors.Is(err, store.ErrExists) {
-		sim.report("an execution starts once", id, "starting it again returned %v, want %v", err, store.ErrExists)
-	}
 }
 
 // expected returns the events from outside and the operator actions to expect.

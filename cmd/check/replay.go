@@ -158,11 +158,7 @@ func (r *replaying) read(ctx context.Context) (err error) {
 	if r.workflow == "" {
 		return nil
 	}
-	text, err := cli.ReadWorkflow(ctx, r.sh, r.workflow)
-	if err != nil {
-		return err
-	}
-	r.source, err = cli.ParseDocument(r.sh, cli.DisplayName(r.workflow), text)
+	r.source, err = cli.LoadDocument(ctx, r.sh, r.workflow)
 	r.opts.Workflow = r.source.Def
 	return err
 }

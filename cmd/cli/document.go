@@ -348,6 +348,15 @@ func (d Document) CompletionWords() (words []string) {
 	return words
 }
 
+// LoadDocument reads and parses the document in a file, and prints its mistakes or warnings.
+func LoadDocument(ctx context.Context, sh *Shell, file string) (Document, error) {
+	text, err := ReadWorkflow(ctx, sh, file)
+	if err != nil {
+		return Document{}, err
+	}
+	return ParseDocument(sh, DisplayName(file), text)
+}
+
 // ParseDocument parses a document and prints its mistakes or warnings.
 func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 	def, warnings, err := dsl.Parse(name, text)

@@ -288,11 +288,7 @@ func readDocuments(ctx context.Context, sh *cli.Shell, args []string) ([]cli.Doc
 			return nil, err
 		}
 		for _, file := range files {
-			text, err := cli.ReadWorkflow(ctx, sh, file)
-			if err != nil {
-				return nil, err
-			}
-			d, err := cli.ParseDocument(sh, cli.DisplayName(file), text)
+			d, err := cli.LoadDocument(ctx, sh, file)
 			if err != nil && cli.ExitCode(err) != cli.ExitInvalid {
 				return nil, err
 			}

@@ -25,14 +25,11 @@ func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config) error {
 	if r.example != "" {
 		return r.readExample(ctx, cfg)
 	}
-	text, err := cli.ReadWorkflow(ctx, r.Sh, r.file)
-	if err != nil {
+	var err error
+	if r.source, err = cli.LoadDocument(ctx, r.Sh, r.file); err != nil {
 		return err
 	}
-	if r.source, err = r.parse(cli.DisplayName(r.file), text); err != nil {
-		return err
-	}
-	cfg.Definition = r.source.Def
+	r.documents, cfg.Definition = append(r.documents, r.source), r.source.Def
 	r.useFilesBeside(r.file)
 	return r.ReadWith(ctx, cfg)
 }
@@ -58,15 +55,11 @@ func (r *Runner) useFilesBeside(file string) {
 // ReadWith reads the documents of --with.
 func (r *Runner) ReadWith(ctx context.Context, cfg *sim.Config) error {
 	for _, file := range r.With {
-		text, err := cli.ReadWorkflow(ctx, r.Sh, file)
+		child, err := cli.LoadDocument(ctx, r.Sh, file)
 		if err != nil {
 			return err
 		}
-		child, err := r.parse(file, text)
-		if err != nil {
-			return err
-		}
-		cfg.With = append(cfg.With, child.Def)
+		r.documents, cfg.With = append(r.documents, child), append(cfg.With, child.Def)
 	}
 	return nil
 }
@@ -77,16 +70,16 @@ func (r *Runner) readExample(ctx context.Context, cfg *sim.Config) error {
 	if err != nil {
 		return cli.Fail(cli.ExitMisuse, err)
 	}
-	if r.source, err = r.parse(e.Name+".yaml", e.Document); err != nil {
+	if r.source, err = cli.ParseDocument(r.Sh, e.Name+".yaml", e.Document); err != nil {
 		return err
 	}
-	cfg.Definition, cfg.Input = r.source.Def, e.Input
+	r.documents, cfg.Definition, cfg.Input = append(r.documents, r.source), r.source.Def, e.Input
 	for _, name := range slices.Sorted(maps.Keys(e.With)) {
-		child, err := r.parse(name, e.With[name])
+		child, err := cli.ParseDocument(r.Sh, name, e.With[name])
 		if err != nil {
 			return err
 		}
-		cfg.With = append(cfg.With, child.Def)
+		r.documents, cfg.With = append(r.documents, child), append(cfg.With, child.Def)
 	}
 	if r.mocksText = e.Mocks; e.Mocks != nil {
 		if cfg.Mocks, err = mock.Parse(e.Name+".mocks.yaml", e.Mocks); err != nil {
@@ -108,18 +101,6 @@ func (r *Runner) checkNames(context.Context, *sim.Config) error {
 		return nil
 	}
 	return cli.Fail(cli.ExitMisuse, store.CheckExecution(r.id))
-}
-
-// parse parses a document and prints its mistakes.
-func (r *Runner) parse(name string, text []byte) (cli.Document, error) {
-	d, err := cli.ParseDocument(r.Sh, name, text)
-	if err == nil {
-		if r.names == nil {
-			r.names = map[*dsl.Definition]string{}
-		}
-		r.names[d.Def] = name
-	}
-	return d, err
 }
 
 // ReadInput reads --input. It takes precedence over the input of an example.
@@ -225,7 +206,11 @@ func (r *Runner) CheckSecrets(_ context.Context, cfg *sim.Config) error {
 	}
 	missing := false
 	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
-		if found := cli.MissingSecrets(def, r.names[def], cfg.Secrets, r.Secrets); found != nil {
+		name := ""
+		if i := slices.IndexFunc(r.documents, func(d cli.Document) bool { return d.Def == def }); i >= 0 {
+			name = r.documents[i].Name
+		}
+		if found := cli.MissingSecrets(def, name, cfg.Secrets, r.Secrets); found != nil {
 			found.Render(r.Sh.Err, r.Sh.ErrColor())
 			missing = true
 		}

@@ -139,11 +139,11 @@ type Runner struct {
 	realTime, tui, paused, step              bool
 	breaks                                   []string
 
-	file     string // that holds the document; "" for an example
-	source   cli.Document
-	names    map[*dsl.Definition]string // the files of the documents
-	later    bool                       // tests provide the secrets, mocks and input later
-	reported *report.Recording          // nil if no report is wanted
+	file      string // that holds the document; "" for an example
+	source    cli.Document
+	documents []cli.Document    // source and those of --with
+	later     bool              // tests provide the secrets, mocks and input later
+	reported  *report.Recording // nil if no report is wanted
 
 	recordMocks string
 	mocksText   []byte         // of the mocks of this run
@@ -191,7 +191,19 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 	}
 	defer end()
 	began := time.Now()
-	result, err := r.simulateOrRun(debugged, cfg)
+	var result *sim.Result
+	switch {
+	case r.redis != "":
+		result, err = r.onRedis(debugged, cfg)
+	case r.tui:
+		result, err = r.played(debugged, cfg)
+	case r.reported != nil:
+		result, err = recordTo(debugged, r.record, cfg, r.reported)
+	case r.record != "":
+		result, err = recordTo(debugged, r.record, cfg)
+	default:
+		result, err = sim.Run(debugged, cfg)
+	}
 	if err := errors.Join(err, r.writeReport(page, cfg)); err != nil {
 		return err
 	}
@@ -229,22 +241,6 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil
-}
-
-// simulateOrRun runs the workflow in the simulator, or on a real Redis.
-func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	switch {
-	case r.redis != "":
-		return r.onRedis(ctx, cfg)
-	case r.tui:
-		return r.played(ctx, cfg)
-	case r.reported != nil:
-		return recordTo(ctx, r.record, cfg, r.reported)
-	case r.record != "":
-		return recordTo(ctx, r.record, cfg)
-	default:
-		return sim.Run(ctx, cfg)
-	}
 }
 
 // calls reports whether a workflow contains calls.
