@@ -40,10 +40,9 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	if x.Version == 0 && (err == nil || errors.Is(err, store.ErrNotFound)) && m.Event.Type == event.ExecutionStarted {
 		// It fails at its start so that its parent is notified.
 		begins := &cachedExecution{state: decide.New(), refused: &event.Ended{Error: dead.Problem()}}
-		for c, err := range s.commitsOf(begins, &m, m.Event, true) {
-			if err == nil {
-				return &c, nil
-			}
+		t := s.newTransition(begins, &m, m.Event, true)
+		if c, err := s.decide(&t); err == nil {
+			return &c, nil
 		}
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && decide.Status(x.Status).Ended() {

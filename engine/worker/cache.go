@@ -6,7 +6,6 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/history"
 )
 
 // cachedExecution is a state in the memory of a worker.
@@ -17,8 +16,6 @@ type cachedExecution struct {
 	snapshot      int64  // version of the snapshot in Redis
 	snapshotBytes int    // size of that snapshot
 	newBytes      int    // of the history after it
-
-	lifecycle *history.Lifecycle // of the current transition; nil: lifecycle events are not published
 
 	refused *event.Ended // its end, if it may not start
 }

@@ -2,15 +2,13 @@
 // decide, and commits each transition atomically.
 //
 // Service.Step takes a batch of one tenant's messages from the Inbox. For each message it finds or
-// rebuilds the state of the execution (load), applies the event and computes what is ready (commitsOf),
-// and plans a commit. flush writes the planned commits: commit.lua writes histories and events, cancels
+// rebuilds the state of the execution (load), applies the event, computes what is ready (decide), and
+// plans a commit. flush writes the planned commits: commit.lua writes histories and events, cancels
 // timers, and acknowledges the messages. What cannot be planned is handled singly.
 package worker
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +18,9 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/stream"
 )
 
 // Service is one worker. Several may run concurrently, in one process or in many.
@@ -48,6 +47,8 @@ type step struct {
 	bytes      int              // of the data in the histories of all commits of the batch, planned or not
 	refused    []store.Message  // messages for which Redis has no memory
 	full       error            // the error of Redis for these; nil if it has memory
+	handled    int              // messages of the batch before this index are done
+	left       []store.Message  // what to put back at the end
 }
 
 // Options of a Service.
@@ -101,7 +102,9 @@ func New(st *store.Store, known *definitions.Cache, cache *Cache, inbox *Inbox, 
 }
 
 // Step handles one batch of messages, if there are any. It returns when to call it again: immediately
-// for a time in the past, and for the zero time only when something is written to a stream.
+// for a time in the past, and for the zero time only when something is written to a stream. A message
+// for which Redis has no memory does not stop the others, since a cancellation by an operator may be
+// among them and free memory.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if s.opts.Clock != nil {
 		s.stepStart = s.opts.Clock()
@@ -114,59 +117,45 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if s.opts.Clock != nil {
 		s.stepStart = s.opts.Clock()
 	}
-	left, err := s.work(ctx, batch)
-	if store.Full(err) {
-		left = s.inbox.release(ctx, left)
-	}
-	if !s.stepStart.IsZero() {
-		s.inbox.pause(batch[0].Tenant, s.bytes)
-	}
-	s.inbox.done(batch, left, err == nil)
-	return time.Time{}.Add(1), err // in the past: call again immediately
-}
-
-// work handles a batch and returns what remains of it after an error. A message for which Redis has no
-// memory does not stop the others, since a cancellation by an operator may be among them and free
-// memory.
-func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	s.step = step{
 		batch: batch, executions: map[address]*cachedExecution{}, begun: map[string]*cachedExecution{},
 		commits: make([]store.Commit, 0, len(batch)),
 	}
-	defer s.keep()
+	defer func() { s.end(ctx, err) }()
+	wake = time.Time{}.Add(1) // in the past: call again immediately
 	if err := s.loadCached(ctx); err != nil {
-		return s.failed(0, err)
+		return wake, s.failed(err)
 	}
-	from := 0 // everything before this index is done
 	for i := range batch {
 		m := &batch[i]
 		s.consumer().Report(delivery.Activity{What: delivery.Began, Message: *m})
 		planned, err := s.plan(ctx, m)
-		if err != nil {
-			return s.failed(from, err)
-		}
 		stop := s.timeUp() || s.bytes > chunkBytes
-		if !planned || stop {
-			if err := s.flush(ctx); err != nil {
-				return s.failed(from, err)
-			}
+		if err == nil && (stop || !planned) {
+			err = s.flush(ctx)
+		}
+		if err != nil {
+			return wake, s.failed(err)
 		}
 		if !planned {
-			from = i
+			s.handled = i
 			s.keep()
 			if err := s.handleSingly(ctx, m); err != nil {
-				return s.remaining(from), err
+				s.left = s.remaining()
+				return wake, err
 			}
-			from = i + 1
+			s.handled = i + 1
 		}
 		if stop || !planned && s.timeUp() {
-			return append(s.refused, batch[i+1:]...), s.full
+			s.left = append(s.refused, batch[i+1:]...)
+			return wake, s.full
 		}
 	}
 	if err := s.flush(ctx); err != nil {
-		return s.failed(from, err)
+		return wake, s.failed(err)
 	}
-	return s.refused, s.full
+	s.left = s.refused
+	return wake, s.full
 }
 
 // plan decides about a message. It returns false if the decision depends on commits that are not
@@ -178,21 +167,14 @@ func (s *Service) plan(ctx context.Context, m *store.Message) (bool, error) {
 	key := addressOf(m)
 	x := s.executions[key]
 	if x == nil {
-		x = s.known(m, m.Event.Execution)
-	}
-	var err error
-	switch {
-	case x != nil:
-	case m.Event.Type == event.ExecutionStarted:
-		x, err = s.first(ctx, m.Tenant, m.Event, s.begun) // if it has already begun, the commit detects it
-	default:
-		x, err = s.load(ctx, *m, m.Event)
-	}
-	if x == nil || err != nil {
-		return false, redisError(ctx, err)
+		var err error
+		if x, err = s.load(ctx, *m, m.Event, s.begun); x == nil || err != nil {
+			return false, redisError(ctx, err)
+		}
 	}
 	delete(s.executions, key) // until the decision is known to be valid
-	for c, err := range s.commitsOf(x, m, m.Event, true) {
+	for t := s.newTransition(x, m, m.Event, true); ; {
+		c, err := s.decide(&t)
 		if err != nil {
 			delete(s.executions, key)
 			return false, redisError(ctx, err)
@@ -203,7 +185,7 @@ func (s *Service) plan(ctx context.Context, m *store.Message) (bool, error) {
 		s.executions[key] = x
 		s.commits, s.planned = append(s.commits, c), append(s.planned, m)
 		if c.Ack {
-			break
+			return true, nil
 		}
 		// It does not fit into one commit.
 		if err := s.flush(ctx); err != nil {
@@ -213,7 +195,6 @@ func (s *Service) plan(ctx context.Context, m *store.Message) (bool, error) {
 			return true, nil // flush has handled it by itself
 		}
 	}
-	return true, nil
 }
 
 // plain reports whether a message is a valid event of the engine about an execution.
@@ -222,95 +203,229 @@ func plain(m *store.Message) bool {
 	return m.Err == nil && !retried && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
 
-// handleSingly handles a message by itself, and settles errors of the message. It returns only errors
-// of Redis, after which the message must be handled again; if Redis has no memory for it, it is set
-// aside without an error.
-func (s *Service) handleSingly(ctx context.Context, m *store.Message) error {
-	err := s.consumer().Handle(ctx, []store.Message{*m}, func() error {
-		err := cmp.Or(delivery.Poison(*m), delivery.As(delivery.Permanent, m.Err))
-		if err == nil {
-			err = s.deliver(ctx, *m)
+// transition is what an event does to an execution. A long one has several commits.
+type transition struct {
+	x         *cachedExecution
+	message   *store.Message
+	event     event.Event
+	ack       bool               // the last commit acknowledges the message
+	before    int64              // version of the execution before it
+	applied   bool               // the event is applied; what it has made ready may be left
+	done      bool               // the last commit is decided
+	lifecycle *history.Lifecycle // derives lifecycle events; nil: they are not published
+}
+
+func (s *Service) newTransition(x *cachedExecution, m *store.Message, e event.Event, ack bool) transition {
+	return transition{x: x, message: m, event: e, ack: ack, before: x.state.Version, lifecycle: s.lifecycleOf(x, &e)}
+}
+
+// decide returns the next commit of a transition. It applies the event, unless it is applied already, and
+// computes tasks until the commit is large enough or nothing is left. The caller writes the commit before
+// the next call. An event that changes nothing is also committed: if the state was outdated, the commit
+// conflicts. After an error the caller must discard the execution. A panic becomes an error of the event so
+// that it does not end the process.
+func (s *Service) decide(t *transition) (c store.Commit, err error) {
+	defer recovered(&err)
+	var d decide.Decision
+	x, e, base := t.x, t.event, t.x.state.Version
+	if !t.applied {
+		fired, input := decide.InputOf(e)
+		switch starts := e.Type == event.ExecutionStarted; {
+		case starts && x.env == nil && x.state.Status != "": // refused earlier in the same step
+		case starts && x.env == nil:
+			x.state, err = decide.Reject(e, *x.refused, &d)
+		case starts:
+			_, err = x.state.Apply(x.env, x.env.Begin(e), &d)
+		case input:
+			err = x.state.Take(x.env, fired, e, &d)
+		default:
+			_, err = x.state.Apply(x.env, e, &d)
 		}
-		if err == nil || delivery.ClassOf(ctx, err) == "" {
-			return err
+		if err != nil {
+			return c, delivery.As(delivery.Permanent, err)
 		}
-		return s.reject(ctx, *m, err)
-	})
-	if store.Full(err) {
-		s.refused, s.full = append(s.refused, *m), err
+		t.applied = true
+	}
+	bytes, counted := 0, 0
+	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.timeUp()); first = false {
+		if err := x.state.Advance(x.env, &d); err != nil {
+			return c, delivery.As(delivery.Recoverable, err)
+		}
+		for _, e := range d.History[counted:] {
+			bytes += len(e.Data)
+		}
+		counted = len(d.History)
+	}
+	t.done = !x.state.Ready()
+	if !t.done && (!t.ack || x.state.Version-t.before >= stepEntries || s.timeUp()) {
+		// An event of its own continues a long step so that operators' commands can be handled in between,
+		// and at once what an external event began: the execution may no longer listen if that is delivered again.
+		d.Publish, t.done = append(d.Publish, decide.Continuation(x.state)), true
+	}
+	return s.newCommit(t, base, &d)
+}
+
+// chunkBytes is the approximate amount of data in one commit. Redis serves no other client while it
+// processes a commit.
+const chunkBytes = 1 << 20
+
+// recovered, which is deferred, turns a panic of a decision into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
+	}
+}
+
+// newCommit turns a decision on version base of an execution into a commit.
+func (s *Service) newCommit(t *transition, base int64, d *decide.Decision) (store.Commit, error) {
+	x, st := t.x, t.x.state
+	for i := range d.Publish {
+		if d.Publish[i].Type == event.TaskRequested {
+			d.Publish[i].Ext = map[string]string{event.DefinitionAttribute: x.definition}
+		}
+	}
+	c := store.Commit{
+		Message: t.message, Ack: t.ack && t.done,
+		Tenant: st.Tenant, Execution: st.Execution, Version: base,
+		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
+		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
+		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
+	}
+	if s.opts.Descendants > 0 {
+		c.Root = st.RootOf()
+	}
+	for i := range c.History {
+		s.bytes += len(c.History[i].Data)
+	}
+	if d.Input != nil {
+		if err := s.addInput(&c, d.Input); err != nil {
+			return c, delivery.As(delivery.Permanent, err)
+		}
+	}
+	switch {
+	case st.Status == decide.Completed:
+		c.Output = canonical.Encode(st.Output.V)
+	case st.Error != nil:
+		c.Error = event.Encode(st.Error)
+	case x.due(s.opts.Snapshots):
+		var err error
+		if c.Snapshot, err = st.Snapshot(); err != nil {
+			return c, delivery.As(delivery.Recoverable, err)
+		}
+	}
+	announce(&c, t.lifecycle)
+	if x.grown(c.History); c.Snapshot != nil {
+		x.snapshot, x.snapshotBytes, x.newBytes = st.Version, len(c.Snapshot), 0
+	}
+	return c, nil
+}
+
+// A snapshot of n bytes is written after at least n/snapshotWeight entries so that
+// snapshots of large states cost less than the history itself.
+const snapshotWeight = 64 // bytes of snapshot per entry
+
+// due reports whether reading the history since the last snapshot has become more
+// expensive than writing a new one.
+func (e *cachedExecution) due(every int) bool {
+	return e.state.Version-e.snapshot >= max(int64(every), int64(e.snapshotBytes/snapshotWeight))
+}
+
+// flush writes the planned commits, and separately handles the messages whose commits failed.
+func (s *Service) flush(ctx context.Context) error {
+	if len(s.commits) == 0 {
 		return nil
 	}
-	return err
-}
-
-// deliver handles one event by itself.
-func (s *Service) deliver(ctx context.Context, m store.Message) error {
-	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
-		if superseded, err := s.superseded(ctx, &m); superseded || err != nil {
-			return err
+	commits, planned := s.commits, s.planned
+	s.commits, s.planned = nil, nil
+	done, err := s.store.CommitAll(ctx, commits)
+	if store.Full(err) {
+		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
+	}
+	if err != nil {
+		return err
+	}
+	var retry []*store.Message
+	for i := range commits {
+		c, m := &commits[i], planned[i]
+		written := done[i].Err == nil && done[i].Outcome == store.Committed
+		fenced := done[i].Err == nil && done[i].Outcome == store.Fenced
+		if written {
+			s.reportCommit(c)
+		} else {
+			delete(s.executions, addressOf(m))
 		}
-		return s.transition(ctx, m, m.Event, true)
-	}
-	// The other listeners get the event even if one execution cannot handle it.
-	var untaken error
-	err := s.store.EachListener(ctx, m.Tenant, string(m.Event.Type), func(id string) error {
-		err := s.transition(ctx, m, decide.Received(m.Event, id), false)
-		if err != nil && delivery.ClassOf(ctx, err) != "" {
-			untaken = errors.Join(untaken, fmt.Errorf("execution %s: %w", id, err))
-			return nil
+		switch {
+		case written && c.Ack, fenced:
+			s.consumer().Report(delivery.Activity{What: delivery.Done, Message: *m})
+		case !written && (len(retry) == 0 || retry[len(retry)-1] != m):
+			retry = append(retry, m)
 		}
-		return err
-	})
-	if err = cmp.Or(err, untaken); err != nil {
-		return err
 	}
-	return stream.New(s.store).AcknowledgeOwned(ctx, m)
-}
-
-// reject delivers an event again later, or dead-letters it and faults its execution.
-func (s *Service) reject(ctx context.Context, m store.Message, cause error) error {
-	s.cache.take(m.Tenant, m.Event.Execution)
-	if retried, err := s.consumer().Retry(ctx, m, cause); retried || err != nil {
-		return err
-	}
-	dead := s.consumer().Dead(m, cause)
-	if m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix) && !errors.Is(cause, errNoExecution) {
-		// An execution that cannot be written cannot be ended either.
-		if over, err := s.abort(ctx, m, dead); over || store.Temporary(err) {
+	for _, m := range retry {
+		if err := s.handleSingly(ctx, m); err != nil {
 			return err
 		}
 	}
-	err := s.consumer().DeadLetter(ctx, m, dead, nil)
-	if err == nil && errors.Is(cause, errNoExecution) {
-		s.reportInput(m, store.InputUnknown)
-	}
-	return err
+	return nil
 }
 
-// timeUp reports whether the step has worked for long enough.
-func (s *Service) timeUp() bool {
-	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
+// reportCommit reports what was written.
+func (s *Service) reportCommit(c *store.Commit) {
+	if c.DeadLetter != nil {
+		s.consumer().DeadLettered(*c.Message, *c.DeadLetter)
+	}
+	if c.Input != nil {
+		s.reportInput(*c.Message, c.Input.Outcome)
+	}
+	if s.opts.Committed != nil && len(c.History) > 0 {
+		s.opts.Committed(c.Version, c.History)
+	}
 }
 
-func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
-
-// remaining returns what to repeat after an error: the batch from an index on, or all of it if Redis
-// was full for some message. Messages that were already handled are detected at their commit.
-func (s *Service) remaining(from int) []store.Message {
-	if s.full != nil {
-		return s.batch
+// lifecycleOf returns the Lifecycle that derives the events of a transition caused by e, or nil if they are
+// not published.
+func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifecycle {
+	if !s.opts.Lifecycle {
+		return nil
 	}
-	return s.batch[from:]
+	l := &history.Lifecycle{}
+	if x.env != nil {
+		l.Version = x.env.Definition().Document.Version
+	}
+	if e.Type == event.ExecutionSuspended || e.Type == event.ExecutionResumed {
+		l.Open = map[string]bool{}
+		for _, n := range x.state.Open() {
+			l.Open[n.Run.String()] = true
+		}
+		for _, deferred := range x.state.Deferred {
+			if deferred.Type == event.TaskCompleted { // the history has its end already
+				delete(l.Open, deferred.Task)
+			}
+		}
+	}
+	return l
 }
 
-// failed reports to the observer that Redis failed, forgets what was decided, and returns what remains.
-func (s *Service) failed(from int, err error) (left []store.Message, _ error) {
-	clear(s.executions)
-	left = s.remaining(from)
-	for _, m := range left {
-		s.consumer().Report(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
+// announce adds the lifecycle events of a commit, if any, to what it publishes.
+func announce(c *store.Commit, l *history.Lifecycle) {
+	if l == nil {
+		return
 	}
-	return left, err
+	for i, e := range c.History {
+		c.Publish = append(c.Publish, l.Add(c.Version+int64(i)+1, e)...)
+	}
+}
+
+// end caches the executions that continue, and puts back what remains of the batch.
+func (s *Service) end(ctx context.Context, err error) {
+	s.keep()
+	if store.Full(err) {
+		s.left = s.inbox.release(ctx, s.left)
+	}
+	if !s.stepStart.IsZero() {
+		s.inbox.pause(s.batch[0].Tenant, s.bytes)
+	}
+	s.inbox.done(s.batch, s.left, err == nil)
 }
 
 // keep puts the executions that continue into the cache.
@@ -324,94 +439,28 @@ func (s *Service) keep() {
 	}
 }
 
-// redisError returns an error only if Redis or the connection caused it.
-func redisError(ctx context.Context, err error) error {
-	if err != nil && delivery.ClassOf(ctx, err) == "" {
-		return err
+// failed reports to the observer that Redis failed, forgets what was decided, and returns the error.
+func (s *Service) failed(err error) error {
+	clear(s.executions)
+	s.left = s.remaining()
+	for _, m := range s.left {
+		s.consumer().Report(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
 	}
-	return nil
+	return err
 }
 
-// loadCached takes the executions of the batch from the cache. If several are missing, it reads them
-// together; one that is still missing is loaded separately later.
-func (s *Service) loadCached(ctx context.Context) error {
-	var missing []string
-	var behind []store.Tail
-	seen := make(map[address]bool, len(s.batch))
-	for i := range s.batch {
-		m := &s.batch[i]
-		key := addressOf(m)
-		if seen[key] || !plain(m) {
-			continue
-		}
-		seen[key] = true
-		x := s.known(m, m.Event.Execution)
-		if x == nil {
-			if m.Event.Type != event.ExecutionStarted {
-				missing = append(missing, m.Event.Execution)
-			}
-			continue
-		}
-		s.executions[key] = x
-		if !x.state.Expects(m.Event) {
-			behind = append(behind, store.Tail{ID: m.Event.Execution, After: x.state.Version})
-		}
+// remaining returns what to repeat after an error: the messages that are not done, or the whole batch if
+// Redis was full for some message. Messages that were already handled are detected at their commit.
+func (s *Service) remaining() []store.Message {
+	if s.full != nil {
+		return s.batch
 	}
-	if err := s.catchUp(ctx, behind); err != nil {
-		return err
-	}
-	if len(missing) < 2 {
-		return nil
-	}
-	return s.loadMissing(ctx, missing)
+	return s.batch[s.handled:]
 }
 
-// catchUp updates cached executions that do not expect their event: most of them are outdated. It drops
-// those that cannot be updated.
-func (s *Service) catchUp(ctx context.Context, behind []store.Tail) error {
-	if len(behind) == 0 {
-		return nil
-	}
-	tenant := s.batch[0].Tenant
-	if err := s.store.Tails(ctx, tenant, behind, shortHistory); err != nil {
-		return redisError(ctx, err)
-	}
-	for _, t := range behind {
-		key := address{tenant, t.ID}
-		x := s.executions[key]
-		migrated := slices.ContainsFunc(t.History, func(e event.Event) bool { return e.Type == event.ExecutionMigrated })
-		if t.Err != nil || len(t.History) == shortHistory || migrated || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
-			delete(s.executions, key)
-			continue
-		}
-		x.grown(t.History)
-	}
-	return nil
+// timeUp reports whether the step has worked for long enough.
+func (s *Service) timeUp() bool {
+	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
 }
 
-// loadMissing reads executions that the process does not have, in one round trip. It skips those that have
-// ended or cannot be rebuilt.
-func (s *Service) loadMissing(ctx context.Context, missing []string) error {
-	found, err := s.store.WithHistories(ctx, s.batch[0].Tenant, missing, shortHistory)
-	if err != nil {
-		return redisError(ctx, err)
-	}
-	for _, w := range found {
-		if w.Version == 0 || decide.Status(w.Status).Ended() {
-			continue
-		}
-		env, err := s.definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
-		if err != nil {
-			continue
-		}
-		x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, snapshot: w.SnapshotVersion}
-		if x.state.Replay(env, w.History) == nil {
-			x.grown(w.History)
-			s.executions[address{w.Tenant, w.ID}] = x
-		}
-	}
-	return nil
-}
-
-// shortHistory is the length up to which histories are read together.
-const shortHistory = 200
+func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
