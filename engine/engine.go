@@ -9,18 +9,60 @@
 // Each service is a step function. In production, Run loops over them; the simulator
 // calls them itself, in an order derived from a seed.
 //
+// A document and an execution on their way from a client to the stream that the workers read:
+//
+//	engine/definitions/cache.go        Cache.Register     keeps the Definition for the services of this process
+//	engine/store/registry/registry.go  Registry.Define    calls define.lua for its version
+//	engine/store/scripts/define.lua                       stores its source
+//	engine/start.go                    Engine.Start       names the workflow
+//	                                   StartExecution     makes an ExecutionStarted
+//	engine/store/execution.go          Store.Start        calls start.lua
+//	engine/store/scripts/start.lua                        appends it to the stream, unless the execution exists
+//
 // A message on its way from XREADGROUP to its acknowledgement:
 //
-//	worker.Service.Step       takes a batch from the Inbox that the workers of the process share
-//	worker.Inbox.take         lets one worker read for all of them
-//	delivery.Consumer.Fetch   chooses the tenants to read, and claims what other consumers have abandoned
-//	stream.Streams.Read       sends XREADGROUP
-//	worker.Service.plan       finds the state of the message's execution, or rebuilds it from the history
-//	worker.Service.commitsOf  applies the event and computes what is ready: decide.State.Apply and Advance
-//	worker.Service.flush      writes the commits of the batch
-//	store.Store.CommitAll     calls commit.lua, which writes them and acknowledges the messages
+//	engine/store/stream/read.go        Streams.Read       sends XREADGROUP
+//	engine/delivery/consumer.go        Consumer.read      keeps the message
+//	                                   Consumer.Fetch     chooses the tenants to read, and claims abandoned messages
+//	engine/worker/inbox.go             Inbox.take         lets one worker read for all of the process
+//	                                   Inbox.pick         chooses the next batch of a tenant
+//	engine/worker/worker.go            Service.Step       handles a batch
+//	                                   Service.plan       finds the state of the message's execution
+//	                                   Service.decide     applies the event and computes what is ready: decide.State
+//	                                   Service.newCommit  turns what was decided into a commit
+//	                                   Service.flush      writes the commits of the batch
+//	engine/store/commit.go             Store.CommitAll    calls commit.lua
+//	engine/store/scripts/commit.lua                       writes the commits and acknowledges the messages
 //
-// The documentation of packages executor and timer continues with a task and a timer.
+// A task, from the message that requests it to that with its result:
+//
+//	engine/executor/inbox.go           Inbox.take         reads for all executors of the process, like that of the workers
+//	                                   Inbox.next         chooses what an executor does next
+//	                                   Inbox.begin        chooses the next request
+//	engine/executor/executor.go        Service.Step       handles a request
+//	                                   Service.perform    finds the task in its definition
+//	                                   Caller.Call        calls another system: packages http and openapi
+//	engine/executor/outbox.go          outbox.send        lets one executor report for all
+//	                                   outbox.reply       makes a TaskCompleted
+//	engine/store/stream/settle.go      Streams.Replies    calls reply.lua
+//	engine/store/scripts/reply.lua                        publishes it and acknowledges the request
+//
+// A timer, from the decision to the message that it has fired:
+//
+//	engine/decide/timer.go             machine.scheduleAt  publishes a TimerScheduled with the next commit
+//	engine/timer/request.go            Service.read        reads it, at the latest when the next timer is due: Watch
+//	                                   Service.set         handles what was read
+//	                                   Service.apply       reads the timer of each message
+//	engine/store/timers/set.go         Timers.Apply        calls set_timers.lua
+//	engine/store/scripts/set_timers.lua                    adds it to a sorted set and acknowledges the message
+//	engine/timer/timer.go              Service.Step        fires, reads and sets
+//	                                   Service.fire        lets one service fire for all of the process
+//	                                   Service.fireOn      fires the timers that are due
+//	engine/store/timers/fire.go        Timers.Poll         reads the first timers of the sorted set
+//	                                   Timers.Fire         calls fire.lua
+//	engine/store/scripts/fire.lua                          publishes a TimerFired and removes the timer
+//
+// Functions that only encode or decode one thing are left out.
 package engine
 
 import (

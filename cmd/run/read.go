@@ -20,20 +20,6 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// readDocuments reads and parses the document to run, or the example, and the documents of --with.
-func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config) error {
-	if r.example != "" {
-		return r.readExample(ctx, cfg)
-	}
-	var err error
-	if r.source, err = cli.LoadDocument(ctx, r.Sh, r.file); err != nil {
-		return err
-	}
-	r.documents, cfg.Definition = append(r.documents, r.source), r.source.Def
-	r.useFilesBeside(r.file)
-	return r.ReadWith(ctx, cfg)
-}
-
 // useFilesBeside selects the mocks and the input beside the document, unless flags or tests specify
 // others.
 func (r *Runner) useFilesBeside(file string) {

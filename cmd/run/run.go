@@ -1,10 +1,19 @@
 // Package run contains the commands run and sim, which run a document once or under
 // thousands of seeds.
 //
-// Runner.run reads and parses the document (readDocuments) and passes it to sim.Run. That assembles an
-// engine on a Redis in memory, registers the document, starts an execution (engine.StartExecution) and
-// gives the engine's services turns until the execution has ended. With --redis-url, onRedis does the
-// same on a real Redis, where Engine.Run loops over the services.
+// A document on its way from flunq run to an engine:
+//
+//	cmd/run/run.go       Runner.run            parses the document, runs it and prints the result
+//	                     Runner.config         reads the files that the flags name
+//	                     Runner.readDocuments  reads the document, or the example
+//	cmd/cli/document.go  LoadDocument          reads the file
+//	                     ParseDocument         prints the mistakes
+//	engine/dsl/parse.go  Parse                 parses the document into a Definition
+//	sim/simulation.go    Run                   assembles an engine on a Redis in memory, and gives its services turns
+//	                     simulation.launch     registers the Definition and starts an execution
+//
+// With --redis-url, Runner.onRedis is in place of sim.Run: it does the same on a real Redis, where Engine.Run
+// loops over the services. The documentation of package engine continues with the start of the execution.
 package run
 
 import (
@@ -241,6 +250,20 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil
+}
+
+// readDocuments reads and parses the document to run, or the example, and the documents of --with.
+func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config) error {
+	if r.example != "" {
+		return r.readExample(ctx, cfg)
+	}
+	var err error
+	if r.source, err = cli.LoadDocument(ctx, r.Sh, r.file); err != nil {
+		return err
+	}
+	r.documents, cfg.Definition = append(r.documents, r.source), r.source.Def
+	r.useFilesBeside(r.file)
+	return r.ReadWith(ctx, cfg)
 }
 
 // calls reports whether a workflow contains calls.

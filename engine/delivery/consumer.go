@@ -117,13 +117,27 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 		r.Handled, c.handled = c.handled, nil
 	}
 	c.mu.Unlock()
-	defer func() { // the next Fetch acknowledges the rest
+	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.handled = slices.Concat(r.Handled, c.handled, f.unwanted)
+		f.Messages = slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+			switch {
+			case m.Omitted:
+				c.omitted.PushBack(m.Tenant, m)
+			case !c.wants(&m):
+				f.unwanted = append(f.unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
+			default:
+				return false
+			}
+			return true
+		})
+		c.handled = slices.Concat(r.Handled, c.handled, f.unwanted) // the next Fetch acknowledges them
 	}()
 	if len(omitted) > 0 {
-		return c.load(ctx, r, omitted)
+		got, left, err := c.streams.Load(ctx, r, omitted)
+		f = Fetched{Events: len(got.Messages), Now: got.Now, Wake: got.Now, Tenants: 1, unwanted: got.Unwanted}
+		f.Messages = append(got.Messages, left...)
+		return f, c.reportUnread(err)
 	}
 	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
 	busy, period := len(skip) > 0 && block == 0, block // busy: the caller has work to do meanwhile
@@ -180,11 +194,11 @@ func (c *Consumer) read(ctx context.Context, r *stream.Reader, tenants []string,
 	r.Handled = nil
 	c.size.saw(got.Found, count)
 	f.unwanted = append(f.unwanted, got.Unwanted...)
-	msgs := c.toHandle(f, got.Messages)
-	if len(f.Messages) > 0 {
-		msgs = append(f.Messages, msgs...)
+	if f.Messages == nil {
+		f.Messages = got.Messages
+	} else {
+		f.Messages = append(f.Messages, got.Messages...)
 	}
-	f.Messages = msgs
 	f.found, f.Tenants = append(f.found, got.Found...), f.Tenants+len(got.Found)
 	for _, one := range got.Found {
 		f.Events += one.Events
@@ -209,31 +223,9 @@ func (c *Consumer) readLarge(ctx context.Context, r *stream.Reader, large []stri
 	return c.read(ctx, r, r.Tenants, fewer, block, f)
 }
 
-// toHandle returns the messages that the service handles. It keeps those that are to be loaded, and
-// acknowledges the others with the next Fetch.
-func (c *Consumer) toHandle(f *Fetched, msgs []store.Message) []store.Message {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(msgs, func(m store.Message) bool {
-		switch {
-		case m.Omitted:
-			c.omitted.PushBack(m.Tenant, m)
-		case c.opts.Wants != nil && !c.opts.Wants(m.Event.Type):
-			f.unwanted = append(f.unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
-		default:
-			return false
-		}
-		return true
-	})
-}
-
-// load loads omitted messages of one tenant.
-func (c *Consumer) load(ctx context.Context, r stream.Reader, omitted []store.Message) (f Fetched, err error) {
-	got, left, err := c.streams.Load(ctx, r, omitted)
-	f = Fetched{Events: len(got.Messages), Now: got.Now, Wake: got.Now, Tenants: 1, unwanted: got.Unwanted}
-	c.toHandle(&f, left)
-	f.Messages = c.toHandle(&f, got.Messages)
-	return f, c.reportUnread(err)
+// wants reports whether the service handles a message.
+func (c *Consumer) wants(m *store.Message) bool {
+	return c.opts.Wants == nil || c.opts.Wants(m.Event.Type)
 }
 
 // claim adds abandoned entries to what was fetched. They are searched for from time to time even while
@@ -265,14 +257,12 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f *Fet
 			f.Tenants++
 		}
 	}
-	msgs := c.toHandle(f, abandoned)
-	all := len(msgs) == len(abandoned)
-	f.Messages, f.Events = append(f.Messages, msgs...), f.Events+len(abandoned)
+	f.Messages, f.Events = append(f.Messages, abandoned...), f.Events+len(abandoned)
 	if fresh { // the new messages are held even if the claim failed
 		return nil
 	}
-	if all { // otherwise fetch again immediately to acknowledge the others
-		f.Wake = wake
+	if !slices.ContainsFunc(abandoned, func(m store.Message) bool { return m.Omitted || !c.wants(&m) }) {
+		f.Wake = wake // otherwise fetch again immediately to load or acknowledge these
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/queue"
 	"flunq.io/flunq/engine/store"
 )
@@ -50,6 +51,28 @@ type Inbox struct {
 	closed        bool // no new job may begin
 	idle          idleExecutors
 }
+
+// job is a request that an executor has read.
+type job struct {
+	message  store.Message
+	computes bool // the task needs nothing from outside
+
+	result *event.Completed // once the task is done
+	reply  *event.Event     // the event that reports the result
+	err    error            // why the reply could not be sent
+
+	reserved *call.Reservation // memory for the response, until the reply is sent
+
+	cancel      context.CancelCauseFunc
+	lost        bool // another executor has the request: end early
+	unfinished  bool // the request was lost before the task was done
+	redelivered *job // the same request, delivered to this process again
+}
+
+// address identifies a message by tenant and stream ID.
+type address struct{ tenant, id string }
+
+func addressOf(m *store.Message) address { return address{m.Tenant, m.ID} }
 
 // errLost ends a task whose request belongs to another consumer.
 var errLost = errors.New("another executor has taken over the request")

@@ -2,15 +2,138 @@ package timer
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
+
+// read reads events. With wait, it blocks until there are some or the next timer is due, unless another
+// service of the process does: then it rests meanwhile.
+func (s *Service) read(ctx context.Context, wait bool) (wake time.Time, err error) {
+	var block time.Duration
+	if wait {
+		var rest <-chan struct{}
+		if block, rest = s.watch.blockFor(s, s.opts); rest != nil {
+			select {
+			case <-rest:
+			case <-ctx.Done():
+			}
+			return s.watch.clock(), nil
+		}
+		if s.opts.alarms(block) {
+			defer s.opts.Alarm(block)()
+		}
+	}
+	f, err := s.consumer.Fetch(ctx, s.opts.Batch, block)
+	if wait {
+		s.idle = f.Events == 0
+		s.watch.arrived(s, f.Now)
+	}
+	s.hold(slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+		if m.Event.Type != event.TimerSet {
+			return false
+		}
+		s.watch.invalidate()
+		s.consumer.Claim()
+		s.consumer.Ignore(m)
+		return true
+	}))
+	switch {
+	case f.Now.IsZero():
+		return s.watch.clock(), err
+	case err != nil || f.Events == 0:
+		return earlier(f.Wake, s.watch.upcoming(s)), err
+	default:
+		return f.Now, nil
+	}
+}
+
+// set sets and cancels the timers that the held events request. A poison candidate is handled separately.
+// After an error, the next step repeats the whole batch.
+func (s *Service) set(ctx context.Context) error {
+	for len(s.requests) > 0 {
+		batch := s.requests
+		if n := slices.IndexFunc(batch, delivery.PoisonCandidate); n >= 0 {
+			batch = batch[:max(n, 1)]
+		}
+		if !s.watch.isolation.Enter(batch[0]) {
+			return delivery.ErrBusy
+		}
+		err := s.consumer.Handle(ctx, batch, func() error { return s.apply(ctx, batch) })
+		s.watch.isolation.Leave()
+		if err != nil {
+			return err
+		}
+		s.hold(s.requests[len(batch):])
+	}
+	return nil
+}
+
+// hold replaces the requests that are held.
+func (s *Service) hold(requests []store.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests = requests; len(requests) == 0 {
+		s.requests = nil // so that handled ones can be garbage-collected
+	}
+}
+
+// apply sets and cancels timers, in the order of their events. It returns only errors of Redis, after
+// which the same events must be handled again; an invalid event is dead-lettered.
+func (s *Service) apply(ctx context.Context, msgs []store.Message) error {
+	var requests []timers.Request
+	for i := range msgs {
+		m := &msgs[i]
+		req, err := timers.Request{Message: m, Cancel: m.Event.Type == event.TimerCancelled}, delivery.Poison(*m)
+		if err == nil {
+			req.Timer, err = timerOf(m)
+			err = delivery.As(delivery.Permanent, err)
+		}
+		if err == nil {
+			requests = append(requests, req)
+		} else if err := s.consumer.Reject(ctx, *m, err, event.TimerDead); err != nil {
+			return err
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	applied, now, err := s.timers.Apply(ctx, requests...)
+	if err != nil {
+		return err
+	}
+	var first time.Time // when the first new timer is due
+	for i := range requests {
+		if req := &requests[i]; !req.Cancel {
+			first = earlier(first, s.watch.reference(req.Tenant, req.Timer.Due()))
+		}
+	}
+	s.watch.recordSet(s.watch.reference(requests[len(requests)-1].Tenant, now), first)
+	for i, a := range applied {
+		req := &requests[i]
+		if a.Err != nil {
+			if err := s.consumer.Reject(ctx, *req.Message, a.Err, event.TimerDead); err != nil {
+				return err
+			}
+		} else if a.Mine && s.opts.Observe != nil {
+			what, t := delivery.Registered, req.Timer
+			if req.Cancel {
+				what = delivery.Cancelled
+			}
+			s.consumer.Report(delivery.Activity{What: what, Message: *req.Message, Timer: &t})
+		}
+	}
+	return nil
+}
 
 // timerRequest is a timer as producers write it.
 type timerRequest struct {

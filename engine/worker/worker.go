@@ -1,10 +1,8 @@
 // Package worker is the service that decides what happens next: it reads events, applies them with
 // decide, and commits each transition atomically.
 //
-// Service.Step takes a batch of one tenant's messages from the Inbox. For each message it finds or
-// rebuilds the state of the execution (load), applies the event, computes what is ready (decide), and
-// plans a commit. flush writes the planned commits: commit.lua writes histories and events, cancels
-// timers, and acknowledges the messages. What cannot be planned is handled singly.
+// The documentation of package engine follows a message through it. What cannot be planned, such as an
+// event from outside or one with an error, is handled singly.
 package worker
 
 import (

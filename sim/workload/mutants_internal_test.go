@@ -17,7 +17,7 @@ func mutants() []mutant {
 				err := s.store.EachListener(ctx, m.Tenant, string(in.Type), func(id string) error {
 					e := decide.Received(in, id)
 					e.ID, e.Time = fired.InputID(), m.Event.Time
-					return s.transition(ctx, m, e, false)
+					return s.apply(ctx, m, e, false)
 				})
 				return cmp.Or(err, stream.New(s.store).AcknowledgeOwned(ctx, m))
 			}

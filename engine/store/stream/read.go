@@ -79,7 +79,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 			q.Now, err = clock.Val().UTC(), s.refused(ctx, r, reply.Err())
 		}
 		if err == nil {
-			_, err = q.take(q.Now)
+			_, err = q.decode(q.Now)
 		}
 		q.end()
 		switch {
@@ -202,8 +202,8 @@ func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, b
 	return read
 }
 
-// take reads the reply to XREADGROUP, and returns how many entries it holds.
-func (r *reading) take(now time.Time) (entries int, err error) {
+// decode decodes the reply to XREADGROUP, and returns how many entries it holds.
+func (r *reading) decode(now time.Time) (entries int, err error) {
 	reply, entry := r.buffer.Reply(), r.buffer.Entry()
 	for streams := reply.Streams(); streams > 0; streams-- {
 		name, n := reply.Stream()

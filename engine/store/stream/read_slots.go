@@ -286,6 +286,6 @@ func (s Streams) readOne(ctx context.Context, q *reading, tenant string, read re
 	} else if err != nil {
 		return 0, false, store.Failed("read the stream of "+tenant, err)
 	}
-	events, err = q.take(now)
+	events, err = q.decode(now)
 	return events, false, err
 }
