@@ -1,9 +1,6 @@
 package main_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"regexp"
 	"slices"
@@ -11,81 +8,53 @@ import (
 	"testing"
 )
 
-// The walks in package documentation name functions that exist, in the files where they are. A walk has
-// at most a dozen functions, scripts included, in at most half a dozen Go files, and visits each file once.
+// A walk in the documentation of a package names functions that exist, in the files that they are in. It
+// has at most a dozen functions, scripts included, in at most half a dozen Go files, and returns to none.
 func TestWalks(t *testing.T) {
 	t.Parallel()
-	step := regexp.MustCompile(`^\t(\S+\.(?:go|lua))?\s+(?:((?:\w+\.)?\w+)  )?`)
-	for name, walks := range map[string]int{"cmd/run/run.go": 1, "engine/engine.go": 4} {
-		found, functions, files := 0, 0, []string(nil)
-		declared := map[string]bool{}
-		for line := range strings.Lines(parse(t, name).Doc.Text()) {
-			parts := step.FindStringSubmatch(line)
-			if parts == nil || parts[1] == "" && len(files) == 0 { // between two walks
-				functions, files = 0, nil
-				continue
-			}
-			file, function := parts[1], parts[2]
-			if file != "" {
-				if len(files) == 0 {
-					found++
-				}
-				if slices.Contains(files, file) {
-					t.Errorf("%s: the walk returns to %s", name, file)
-				}
-				files = append(files, file)
-				declared = functionsOf(t, file)
-			}
-			if function != "" && !declared[function] {
-				t.Errorf("%s: %s has no function %s", name, files[len(files)-1], function)
-			}
-			functions++
-			goFiles := len(slices.DeleteFunc(slices.Clone(files), func(f string) bool { return strings.HasSuffix(f, ".lua") }))
-			if functions > 12 || goFiles > 6 {
-				t.Errorf("%s: the walk has %d functions in %d files at %s", name, functions, goFiles, strings.TrimSpace(line))
-			}
+	step := regexp.MustCompile(`^//\t(\S+\.(?:go|lua))?\s+(?:(?:(\w+)\.)?(\w+)  )?`)
+	for name, want := range map[string]int{"cmd/run/run.go": 1, "engine/engine.go": 4} {
+		doc, _, _ := strings.Cut(read(t, name), "\npackage ")
+		walks := slices.DeleteFunc(regexp.MustCompile(`(?m)(^//\t.*\n)+`).FindAllString(doc, -1), func(indented string) bool {
+			return !strings.Contains(indented, ".go ") // the diagram
+		})
+		if len(walks) != want {
+			t.Errorf("%s has %d walks, want %d", name, len(walks), want)
 		}
-		if found != walks {
-			t.Errorf("%s has %d walks, want %d", name, found, walks)
+		for _, walk := range walks {
+			var files []string
+			text, goFiles, steps := "", 0, strings.Split(strings.TrimSpace(walk), "\n")
+			for _, line := range steps {
+				found := step.FindStringSubmatch(line)
+				if file := found[1]; file != "" {
+					if slices.Contains(files, file) {
+						t.Errorf("%s: a walk returns to %s", name, file)
+					}
+					if strings.HasSuffix(file, ".go") {
+						goFiles++
+					}
+					files, text = append(files, file), read(t, file)
+				}
+				declared := `(?m)^func ` + found[3] + `\(`
+				if found[2] != "" {
+					declared = `(?m)^func \(\w+ \*?` + found[2] + `\) ` + found[3] + `\(`
+				}
+				if found[3] != "" && !regexp.MustCompile(declared).MatchString(text) {
+					t.Errorf("%s: %s is not in %s", name, found[3], files[len(files)-1])
+				}
+			}
+			if len(steps) > 12 || goFiles > 6 {
+				t.Errorf("%s: the walk from %s has %d functions in %d Go files", name, files[0], len(steps), goFiles)
+			}
 		}
 	}
 }
 
-func parse(t *testing.T, file string) *ast.File {
+func read(t *testing.T, file string) string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
-}
-
-// functionsOf returns the functions of a file, with their receivers. A script has none.
-func functionsOf(t *testing.T, file string) map[string]bool {
-	t.Helper()
-	if strings.HasSuffix(file, ".lua") {
-		if _, err := os.Stat(file); err != nil {
-			t.Error(err)
-		}
-		return nil
-	}
-	out := map[string]bool{}
-	for _, d := range parse(t, file).Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok {
-			continue
-		}
-		name := f.Name.Name
-		if f.Recv != nil {
-			receiver := f.Recv.List[0].Type
-			if star, ok := receiver.(*ast.StarExpr); ok {
-				receiver = star.X
-			}
-			if id, ok := receiver.(*ast.Ident); ok {
-				name = id.Name + "." + name
-			}
-		}
-		out[name] = true
-	}
-	return out
+	return string(text)
 }

@@ -22,7 +22,7 @@
 // A message on its way from XREADGROUP to its acknowledgement:
 //
 //	engine/store/stream/read.go        Streams.Read       sends XREADGROUP
-//	engine/delivery/consumer.go        Consumer.read      keeps the message
+//	engine/delivery/consumer.go        Consumer.read      counts the events, for the size of the next read
 //	                                   Consumer.Fetch     chooses the tenants to read, and claims abandoned messages
 //	engine/worker/inbox.go             Inbox.take         lets one worker read for all of the process
 //	                                   Inbox.pick         chooses the next batch of a tenant

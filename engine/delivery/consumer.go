@@ -117,22 +117,7 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 		r.Handled, c.handled = c.handled, nil
 	}
 	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		f.Messages = slices.DeleteFunc(f.Messages, func(m store.Message) bool {
-			switch {
-			case m.Omitted:
-				c.omitted.PushBack(m.Tenant, m)
-			case !c.wants(&m):
-				f.unwanted = append(f.unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
-			default:
-				return false
-			}
-			return true
-		})
-		c.handled = slices.Concat(r.Handled, c.handled, f.unwanted) // the next Fetch acknowledges them
-	}()
+	defer c.keep(&r, &f)
 	if len(omitted) > 0 {
 		got, left, err := c.streams.Load(ctx, r, omitted)
 		f = Fetched{Events: len(got.Messages), Now: got.Now, Wake: got.Now, Tenants: 1, unwanted: got.Unwanted}
@@ -194,11 +179,11 @@ func (c *Consumer) read(ctx context.Context, r *stream.Reader, tenants []string,
 	r.Handled = nil
 	c.size.saw(got.Found, count)
 	f.unwanted = append(f.unwanted, got.Unwanted...)
-	if f.Messages == nil {
-		f.Messages = got.Messages
-	} else {
-		f.Messages = append(f.Messages, got.Messages...)
+	msgs := got.Messages
+	if len(f.Messages) > 0 {
+		msgs = append(f.Messages, msgs...)
 	}
+	f.Messages = msgs
 	f.found, f.Tenants = append(f.found, got.Found...), f.Tenants+len(got.Found)
 	for _, one := range got.Found {
 		f.Events += one.Events
@@ -221,6 +206,25 @@ func (c *Consumer) readLarge(ctx context.Context, r *stream.Reader, large []stri
 		}
 	}
 	return c.read(ctx, r, r.Tenants, fewer, block, f)
+}
+
+// keep takes from what was fetched the messages to be loaded by a later Fetch, and acknowledges with the
+// next one what the service does not handle.
+func (c *Consumer) keep(r *stream.Reader, f *Fetched) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.Messages = slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+		switch {
+		case m.Omitted:
+			c.omitted.PushBack(m.Tenant, m)
+		case !c.wants(&m):
+			f.unwanted = append(f.unwanted, stream.Handled{Tenant: m.Tenant, ID: m.ID})
+		default:
+			return false
+		}
+		return true
+	})
+	c.handled = slices.Concat(r.Handled, c.handled, f.unwanted)
 }
 
 // wants reports whether the service handles a message.
