@@ -47,6 +47,7 @@ func TestSyntaxError(t *testing.T) {
 		{`.a | gsub("a", "b")`, "gsub", "gsub takes 2 or 3 arguments, not 1", "separate arguments with ; "},
 		{".order.first-name", "name", "jq has no function name", `for a member with a - in its name, write: ."first-name"`},
 		{"input.name", "input", "input cannot be used: there is no other input", `did you mean "$input"?`},
+		{"keys_unsorted", "keys_unsorted", "keys_unsorted cannot be used: the keys of objects are sorted: use keys", ""},
 		{"context.x", "context", "jq has no function context", `did you mean "$context"?`},
 		{"paid", "paid", "jq has no function paid", `for the member, write .paid; for the text, write "paid"`},
 		{".a == None", "None", "jq has no function None", "write null"},

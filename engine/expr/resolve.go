@@ -383,6 +383,8 @@ func refused(name string) string {
 		return "cannot be used in a workflow"
 	case "get_search_list", "modulemeta":
 		return "cannot be used: there are no modules"
+	case "keys_unsorted":
+		return "cannot be used: the keys of objects are sorted: use keys"
 	case "localtime", "strflocaltime":
 		return "cannot be used: it depends on the machine's time zone"
 	default:
