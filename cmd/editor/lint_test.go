@@ -35,6 +35,7 @@ func broken() map[string]string {
 		"skipped-then":       "do: [{a: {if: .b, wait: PT1S, then: end}}, {c: {wait: PT1S}}]",
 		"exit-in-loop":       "do: [{a: {for: {in: .b}, do: [{c: {wait: PT1S, then: exit}}]}}]",
 		"branch-exports":     "do: [{a: {fork: {branches: [{b: {wait: PT1S, export: {as: .}}}, {c: {wait: PT1S, export: {as: .}}}]}}}]",
+		"case-name":          "do: [{a: {switch: [{b: {when: .c, then: end}}, {b: {then: end}}]}}]",
 		"go-duration":        "do: [{a: {wait: 1h30m}}]",
 		"event-attribute":    "do: [{a: {emit: {event: {with: {type: b, attempt: 2}}}}}]",
 		"listen-timeout":     "do: [{a: {listen: {to: {one: {with: {type: b}}}}}}]",

@@ -23,6 +23,7 @@ const (
 	ruleGoDuration    = "go-duration"
 	ruleAttribute     = "event-attribute"
 	ruleShadowed      = "variable-name"
+	ruleCaseName      = "case-name"
 )
 
 // Rule is a rule that a valid document may break.
@@ -52,6 +53,7 @@ func Rules() []Rule {
 		{ruleBranchExports, "two branches that export: runtimes disagree"},
 		{ruleGoDuration, "a duration such as 1h30m, which only flunq accepts"},
 		{ruleShadowed, "a variable whose name is taken: input, context"},
+		{ruleCaseName, "two cases of a switch with one name"},
 		{ruleAttribute, "an event attribute that is dropped, or invalid"},
 	}
 }

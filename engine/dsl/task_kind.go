@@ -112,6 +112,9 @@ func (p *tasks) cases(t *Task, n *yaml.Node, at place) {
 		if at.looped && c.Then == Exit {
 			p.Warn(ruleExitInLoop, then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
 		}
+		if i := slices.IndexFunc(t.Switch, func(other SwitchCase) bool { return other.Name == c.Name }); i >= 0 {
+			p.Warn(ruleCaseName, f.Pos, "give it another name", "this switch already has a case %s, on line %d", yaml.Quote(c.Name), t.Switch[i].Pos.Line)
+		}
 		t.Switch = append(t.Switch, c)
 		switch {
 		case f.Value.Get("when") != nil:
