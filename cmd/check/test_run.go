@@ -156,11 +156,11 @@ func (b *batch) run(ctx context.Context) error {
 	for range min(b.parallel, len(q.cases)) {
 		go b.work(ctx, q)
 	}
-	printed, err := b.showFinished(0)
+	printed, err := b.showFinished(ctx, 0)
 	for range q.cases {
 		<-q.done
 		if err == nil {
-			printed, err = b.showFinished(printed)
+			printed, err = b.showFinished(ctx, printed)
 		}
 	}
 	return errors.Join(err, ctx.Err())
@@ -188,11 +188,11 @@ func (b *batch) work(ctx context.Context, q *queue) {
 
 // showFinished prints, in order, the files whose cases have all run. It returns the index
 // of the next file.
-func (b *batch) showFinished(from int) (int, error) {
+func (b *batch) showFinished(ctx context.Context, from int) (int, error) {
 	for ; from < len(b.files) && b.files[from].left.Load() == 0; from++ {
 		f := b.files[from]
 		if b.update && f.err == nil {
-			if err := b.rewrite(f); err != nil {
+			if err := b.rewrite(ctx, f); err != nil {
 				return from, err
 			}
 		}
@@ -258,7 +258,7 @@ const indentOfTimeline = 4
 
 // rewrite writes the actual results into a test file and the files that contain its
 // expectations.
-func (b *batch) rewrite(f *testFile) error {
+func (b *batch) rewrite(ctx context.Context, f *testFile) error {
 	var changed []*testCase
 	var verdicts []*spec.Verdict
 	for _, c := range f.cases {
@@ -270,7 +270,8 @@ func (b *batch) rewrite(f *testFile) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	texts, err := f.suite.Update(verdicts, readForTest)
+	again := func(c *spec.Case) (*spec.Verdict, error) { return c.Run(ctx, b.base, nil) }
+	texts, err := f.suite.Update(verdicts, readForTest, again)
 	if err != nil {
 		return cli.Fail(cli.ExitUnexpected, err)
 	}

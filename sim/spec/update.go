@@ -21,8 +21,9 @@ type splice struct {
 
 // Update returns the new content of the files, by name, in which expectations become the actual
 // results of the runs. Everything else in them stays the same, byte for byte. If a result cannot
-// be written, Update returns an error and no files.
-func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, error)) (map[string][]byte, error) {
+// be written, or differs between the seeds of a case, which again runs with all of them, Update returns
+// an error and no files.
+func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, error), again func(*Case) (*Verdict, error)) (map[string][]byte, error) {
 	edits := map[string][]edit{}
 	for _, v := range verdicts {
 		if v.Case.Expect.node == nil {
@@ -43,7 +44,7 @@ func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, erro
 		}
 		out[file] = changed
 	}
-	return out, s.confirm(verdicts, out, read)
+	return out, s.confirm(verdicts, out, read, again)
 }
 
 // apply applies the edits of one file.
@@ -188,7 +189,7 @@ func (t *sourceText) replacement(e edit, isJSON bool) (splice, error) {
 
 // confirm reads the new files and checks the runs against them: all must pass, and only
 // expectations may have changed.
-func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read func(string) ([]byte, error)) error {
+func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read func(string) ([]byte, error), again func(*Case) (*Verdict, error)) error {
 	if len(changed) == 0 {
 		return nil
 	}
@@ -213,6 +214,17 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 			if len(d.edits) > 0 {
 				return fmt.Errorf("%s:%d: the result cannot be written: %s%s would still differ", s.File, v.Case.At.Line, d.Expect, d.Path)
 			}
+		}
+		if len(v.Case.Seeds) == 1 {
+			continue
+		}
+		all, err := again(after.Cases[i])
+		if err != nil {
+			return err
+		}
+		for _, d := range all.Differences {
+			return fmt.Errorf("%s:%d: the result cannot be written: with seed %d, %s%s differs from that with seed %d",
+				s.File, v.Case.At.Line, all.Outcome.Seed, d.Expect, d.Path, v.Outcome.Seed)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func updated(t *testing.T, w files) map[string]string {
 			verdicts = append(verdicts, v)
 		}
 	}
-	texts, err := s.Update(verdicts, w.read)
+	texts, err := s.Update(verdicts, w.read, rerun(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,10 @@ func updated(t *testing.T, w files) map[string]string {
 		out[file] = string(text)
 	}
 	return out
+}
+
+func rerun(t *testing.T) func(*spec.Case) (*spec.Verdict, error) {
+	return func(c *spec.Case) (*spec.Verdict, error) { return run(t, c, nil), nil }
 }
 
 // Update changes what differs and leaves everything else unchanged.
@@ -145,7 +149,7 @@ func TestUpdateOfNamedFile(t *testing.T) {
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	s := suite(t, files{"order.test.yaml": mocks + "tests:\n  - {name: a, expect: &all {elapsed: P2D}}\n  - {name: b, expect: {elapsed: &long P2D}}\n"})
-	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil), run(t, s.Cases[1], nil)}, files{}.read)
+	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil), run(t, s.Cases[1], nil)}, files{}.read, rerun(t))
 	if err == nil || !strings.HasPrefix(err.Error(), "order.test.yaml:4: the result cannot be written here") {
 		t.Errorf("Update = %v, want the line with the anchor", err)
 	}
@@ -159,7 +163,7 @@ func TestUpdateKeepsInput(t *testing.T) {
 		"in.json":         "{\"amount\": 5, \"rest\": 1}\n",
 	}
 	s := suite(t, w)
-	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil)}, w.read)
+	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil)}, w.read, rerun(t))
 	if err == nil || !strings.HasSuffix(err.Error(), "its file is also the input of the case") {
 		t.Errorf("Update = %v, want an error", err)
 	}
