@@ -85,6 +85,9 @@ func TestDoctorOnRedis(t *testing.T) {
 		"evicts some": {[]string{"--appendonly", "yes", "--maxmemory-policy", "volatile-ttl"}, 0, map[string]string{
 			"eviction": "warn volatile-ttl: keys with an expiry",
 		}},
+		"full": {[]string{"--appendonly", "yes", "--maxmemory", "1kb"}, 4, map[string]string{
+			"memory": "%: it refuses writes -> give it more memory", "role": "ok master",
+		}},
 		"nearly full": {[]string{"--appendonly", "yes", "--maxmemory", "1100kb"}, -1, map[string]string{"memory": "MiB of 1.1 MiB (maxmemory)"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func ofRole(v store.Server) finding {
 	case v.Role == "replica":
 		f.State, f.Text = isBad, "a replica, which accepts no writes"
 		f.Remedy = fmt.Sprintf("use its master at %s, or redis-sentinel:// which finds it", v.Master)
-	case v.Refuses != "":
+	case v.Refuses != "" && !full(v):
 		f.State, f.Text = isBad, cmp.Or(v.Role, "server")+" that refuses writes: "+v.Refuses
 		f.Remedy = "remove the cause: until then the services wait"
 	case v.Role == "":
@@ -114,6 +114,9 @@ func ofRole(v store.Server) finding {
 	}
 	return f
 }
+
+// full reports whether the finding about the memory says why the server refuses writes.
+func full(v store.Server) bool { return v.Refuses == store.MemoryFull && v.Used >= 0 }
 
 const appendOnly = "redis-cli CONFIG SET appendonly yes; " + everySecond
 
@@ -224,8 +227,11 @@ func ofMemory(v store.Server) finding {
 		percent = v.Used * 100 / space
 		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(space), of, percent)
 	}
+	if full(v) {
+		f.Text += ": it refuses writes"
+	}
 	switch {
-	case percent >= most:
+	case percent >= most, full(v):
 		f.State, f.Remedy = isBad, "give it more memory (redis-cli CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
 	case percent >= much:
 		f.State, f.Remedy = isDoubtful, "give it more memory (redis-cli CONFIG SET maxmemory …), before it is full and the services wait"

@@ -263,6 +263,9 @@ func RefusedWrites(ctx context.Context, s *Store) (reason string, err error) {
 	return refusedWrites(s.rdb.Eval(ctx, writeProbe, []string{s.ClockKey()}).Err())
 }
 
+// MemoryFull is the reason for which a full Redis refuses writes.
+const MemoryFull = "its memory is full (maxmemory)"
+
 func refusedWrites(err error) (reason string, _ error) {
 	if _, replied := errors.AsType[redis.Error](err); err != nil && !replied {
 		return "", Failed("ask whether it accepts writes", err)
@@ -273,7 +276,7 @@ func refusedWrites(err error) (reason string, _ error) {
 	case redis.IsReadOnlyError(err):
 		return "it is a read-only replica", nil
 	case redis.IsOOMError(err):
-		return "its memory is full (maxmemory)", nil
+		return MemoryFull, nil
 	case redis.IsNoReplicasError(err):
 		return "too few replicas are connected (min-replicas-to-write)", nil
 	case redis.IsMasterDownError(err):
