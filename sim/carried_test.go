@@ -76,3 +76,19 @@ func TestOutcomeHasEffects(t *testing.T) {
 		}
 	}
 }
+
+// A task that injects data is carried out by the worker, as one that sets data is.
+func TestCallsOut(t *testing.T) {
+	t.Parallel()
+	for task, want := range map[string]bool{
+		"inject: {b: 1}": false, "set: {b: 1}": false, "call: http, with: {method: get, endpoint: 'https://a.example'}": true,
+	} {
+		def, _, err := dsl.Parse("x.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: x, version: '1.0.0'}\ndo:\n  - a: {"+task+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sim.CallsOut(def); got != want {
+			t.Errorf("%s: %v, want %v", task, got, want)
+		}
+	}
+}

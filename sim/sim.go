@@ -180,6 +180,6 @@ func (cfg Config) callsOut() bool {
 
 // CallsOut reports whether a definition has a task that needs more than decisions.
 func CallsOut(def *dsl.Definition) bool {
-	computed := []dsl.Kind{dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise}
+	computed := []dsl.Kind{dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise, dsl.Inject}
 	return HasTask(def, func(t *dsl.Task) bool { return !slices.Contains(computed, t.Kind) })
 }
