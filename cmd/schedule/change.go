@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -203,7 +204,7 @@ func (h *change) preview(ctx context.Context, c *client, ids []string) error {
 		}
 		row, err := c.event(ctx, id)
 		if err != nil {
-			return fmt.Errorf("%s: %w", id, err)
+			return ofEvent(id, err)
 		}
 		would := changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: row.Due}
 		switch {
@@ -242,13 +243,21 @@ func (h *change) apply(ctx context.Context, c *client, ids []string) error {
 		}
 		if err := refused(out.GetStatus()); err != nil {
 			row.Error = err.Error()
-			wrong = append(wrong, fmt.Errorf("%s: %w", id, err))
+			wrong = append(wrong, ofEvent(id, err))
 		} else if !row.Done {
 			h.sh.Hint("%s: %s", row.ID, out.GetStatus().GetMessage())
 		}
 		rows = append(rows, row)
 	}
 	return errors.Join(h.print(rows), errors.Join(wrong...))
+}
+
+// ofEvent returns an error that names its event.
+func ofEvent(id string, err error) error {
+	if strings.Contains(err.Error(), id) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", id, err)
 }
 
 func (h *change) print(rows []changed) error {
