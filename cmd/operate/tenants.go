@@ -76,15 +76,18 @@ func (c command) listTenants(ctx context.Context, r *cli.Remote, _ []string) err
 	if missing != nil {
 		missing = fmt.Errorf("tenants on other masters, if there are any, are missing: %w", missing)
 	}
+	columns := []cli.Column[tenantRow]{
+		{Title: "TENANT", Text: func(w tenantRow) string { return w.Tenant }},
+		{Title: "OPEN", Text: func(w tenantRow) string { return strconv.FormatInt(w.Open, 10) }},
+		{Title: "ENDED", Text: func(w tenantRow) string { return strconv.FormatInt(w.Ended, 10) }},
+	}
+	if r.Store.Clustered() {
+		columns = append(columns, cli.Column[tenantRow]{Title: "MASTER", Text: func(w tenantRow) string { return w.Address }})
+	}
 	return errors.Join(cli.List[tenantRow]{
-		Columns: []cli.Column[tenantRow]{
-			{Title: "TENANT", Text: func(w tenantRow) string { return w.Tenant }},
-			{Title: "OPEN", Text: func(w tenantRow) string { return strconv.FormatInt(w.Open, 10) }},
-			{Title: "ENDED", Text: func(w tenantRow) string { return strconv.FormatInt(w.Ended, 10) }},
-			{Title: "MASTER", Text: func(w tenantRow) string { return w.Address }},
-		},
-		ID:    func(w tenantRow) string { return w.Tenant },
-		Empty: "no tenants; starting an execution creates one",
+		Columns: columns,
+		ID:      func(w tenantRow) string { return w.Tenant },
+		Empty:   "no tenants; starting an execution creates one",
 	}.Print(c.sh, c.format, rows), missing)
 }
 
