@@ -135,6 +135,7 @@ func addRootFlags(root *cobra.Command, sh *cli.Shell) {
 	cli.Offer(root, "color", sh.Color)
 
 	version := root.Flags().Bool("version", false, "print the version")
+	root.PersistentPreRunE = cli.CheckFlags
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *version {
 			return writeVersion(sh, "text")

@@ -68,6 +68,10 @@ document is invalid, 2 if there are no tests.`,
 	f.Lookup("coverage").NoOptDefVal = "text"
 	cli.Offer(c, "coverage", t.coverage)
 	f.Var(cli.WrittenFile{Name: &t.coverageFile}, "coverage-file", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
+	cli.Require(c, "coverage-file", "coverage")
+	cli.Exclude(c, "watch", "junit")
+	cli.Exclude(c, "verbose", "output=json")
+	cli.Exclude(c, "verbose", "output=jsonl")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.LimitMemory(c.Context())
 		return t.command(c.Context(), args)
@@ -100,8 +104,8 @@ func (t *tester) command(ctx context.Context, args []string) error {
 		return cli.Misusef("--parallel %d: want 1 or more", t.parallel)
 	case t.watch && t.update:
 		return cli.Misusef("--watch and --update exclude each other: each update would trigger a run")
-	case t.coverageFile != "" && t.coverage.String() == "":
-		return cli.Misusef("--coverage-file requires --coverage")
+	case t.coverage.String() == "text" && t.coverageFile == "" && t.format.String() == "jsonl":
+		return cli.Misusef("--coverage and -o jsonl exclude each other: want -o json, or --coverage-file")
 	case t.watch:
 		return t.follow(ctx, args)
 	}

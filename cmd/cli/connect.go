@@ -36,13 +36,19 @@ func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 	f := c.Flags()
 	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://…, redis-sentinel://…, redis-cluster://… or host:port")
 	f.StringVar(&t.Tenant, "tenant", "", "act for the tenant `NAME`")
-	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config')")
+	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config'), except what --redis-url and --tenant replace")
 	CompleteFlag(c, "context", CompleteContexts(sh))
 	CompleteFlag(c, "tenant", Complete(t, func(ctx context.Context, r *Remote) ([]string, error) { return r.Store.Tenants(ctx) }))
 	return t
 }
 
-// WithoutTenant hides --tenant, which has no effect on a command that does not act for one tenant.
+// AllTenantsFlag adds --all-tenants to a command.
+func AllTenantsFlag(c *cobra.Command, at *bool, usage string) {
+	c.Flags().BoolVarP(at, "all-tenants", "A", false, usage)
+	Exclude(c, "all-tenants", "tenant")
+}
+
+// WithoutTenant hides --tenant, and refuses it, on a command that does not act for one tenant.
 func (t *Target) WithoutTenant(c *cobra.Command) {
 	t.tenantless = true
 	_ = c.Flags().MarkHidden("tenant") // the flag exists
@@ -196,6 +202,14 @@ func (p location) address() string {
 	return scheme + "://" + user + ":" + strings.TrimPrefix(url.UserPassword("", p.password.Value).String(), ":") + "@" + rest
 }
 
+// WithPassword returns an address of a flag with the password of REDIS_PASSWORD, unless it has one.
+func WithPassword(sh *Shell, address string) string {
+	if HasPassword(address) {
+		return address
+	}
+	return location{URL: source{Value: address}, password: source{Value: sh.Env("REDIS_PASSWORD")}}.address()
+}
+
 // HasPassword reports whether an address contains a password.
 func HasPassword(address string) bool {
 	_, rest, _ := strings.Cut(address, "://")
@@ -227,6 +241,9 @@ func (t *Target) Resolve(ctx context.Context) (location, error) {
 		variable = source{Value: f.redis.Text, From: f.redis.place}
 	}
 	p.URL = c.pick("redis-url", fromFlag(t.url, "redis-url"), variable, c.source(c.URL))
+	if t.tenantless && t.Tenant != "" {
+		return p, Misusef("--tenant %s: this command does not act for one tenant", t.Tenant)
+	}
 	p.tenant = c.pick("tenant", fromFlag(t.Tenant, "tenant"), t.variable("FLUNQ_TENANT"), c.source(c.Tenant))
 	if p.URL.From == "" {
 		p.dev(ctx, t.Sh)

@@ -88,14 +88,12 @@ func NewWaitFlags(c *cobra.Command, what string) *WaitFlags {
 	var p WaitFlags
 	c.Flags().BoolVar(&p.Wait, "wait", false, "wait "+what)
 	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait at most for `DURATION` (10s, 5m)")
+	Require(c, "timeout", "wait")
 	return &p
 }
 
-// Check returns an error if --timeout is negative or given without --wait.
+// Check returns an error if --timeout is negative.
 func (f *WaitFlags) Check() error {
-	if f.timeout != 0 && !f.Wait {
-		return Misusef("--timeout requires --wait")
-	}
 	if f.timeout < 0 {
 		return Misusef("--timeout %v: want more than 0", f.timeout)
 	}

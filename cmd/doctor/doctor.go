@@ -103,7 +103,7 @@ and the others counted; --all and -o json show each.`,
 	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh), now: time.Now}
 	format := cli.OutputFlag(c, "table", "json", "yaml")
 	c.Flags().StringVar(&d.schedulerConfig, "scheduler-config", "", "use the documented scheduler service's settings in `FILE`, as in 'flunq serve'")
-	c.Flags().BoolVarP(&d.allTenants, "all-tenants", "A", false, "check all tenants")
+	cli.AllTenantsFlag(c, &d.allTenants, "check all tenants")
 	all := false
 	c.Flags().BoolVar(&all, "all", false, "print each finding, even if many tenants share it")
 	c.RunE = func(c *cobra.Command, _ []string) error {

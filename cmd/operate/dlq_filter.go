@@ -34,7 +34,7 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 	f.StringVar(&w.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, 3d, P1D)")
 	f.StringVar(&w.since, "since", "", "only those of the last `DURATION`, or since a time (RFC 3339)")
-	f.BoolVarP(&w.allTenants, "all-tenants", "A", false, "include all tenants")
+	cli.AllTenantsFlag(c, &w.allTenants, "include all tenants")
 	f.BoolVar(&w.others, "other-streams", false, "search all keys for streams of workflows, and all their events")
 	cli.Offer(c, "service", cli.NewChoice(store.WorkerGroup, store.ExecutorGroup, store.TimerGroup))
 	return &w
@@ -170,7 +170,7 @@ func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	source, id := sourceOf(r, after)
 	if !entryID(id) {
-		return stream.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter", after)
+		return stream.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter, as 'flunq dlq ls' prints it", after)
 	}
 	if id != "" && !strings.Contains(id, "-") {
 		id += lastNumber
@@ -179,7 +179,14 @@ func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 }
 
 // entryID reports whether a text may be the id of an entry of a stream, or its first part. It may be empty.
-func entryID(text string) bool { return strings.Trim(text, "0123456789-") == "" }
+func entryID(text string) bool {
+	for part := range strings.SplitSeq(text, "-") {
+		if _, err := strconv.ParseUint(part, 10, 64); err != nil {
+			return text == ""
+		}
+	}
+	return strings.Count(text, "-") <= 1
+}
 
 // newestFirst compares dead letters in the order of a listing.
 func newestFirst(a, b stream.DeadLetter) int {

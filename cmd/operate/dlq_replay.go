@@ -58,7 +58,7 @@ func (ch *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 			document = w.workflow
 		}
 	}
-	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.allTenants || w.workflow != document
+	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.allTenants || w.others || ch.limit > 0 || w.workflow != document
 	switch {
 	case ch.all && len(args) > 0:
 		return cli.Misusef("%s: want dead letters or --all, not both%s", ch.verb, cli.SeeHelp(c))
@@ -96,6 +96,7 @@ one would not complete. --mocks answers calls; other calls are refused.`,
 	}, sh)
 	c.Flags().StringVar(&t.rate, "rate", "", "replay at most at `RATE`: 10/s, 100/m")
 	t.trial.flags(c)
+	cli.Exclude(c, "simulate", "rate")
 	return c
 }
 

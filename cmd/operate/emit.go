@@ -219,12 +219,10 @@ func (d *due) add(c *cobra.Command, verb, key string) {
 	c.Flags().StringVar(&d.after, "after", "", verb+" after `DURATION`: 10m, 3d, PT10M")
 	c.Flags().StringVar(&d.at, "at", "", verb+" at `TIME` (RFC 3339)")
 	c.Flags().StringVar(&d.key, "key", "", key)
+	cli.Exclude(c, "after", "at")
 }
 
 func (d *due) check() error {
-	if d.after != "" && d.at != "" {
-		return cli.Misusef("--after and --at exclude each other")
-	}
 	if d.key != "" {
 		if err := event.CheckInputKey(d.key); err != nil {
 			return cli.Misusef("--key %q: %w", d.key, err)

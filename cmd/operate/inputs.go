@@ -46,7 +46,7 @@ func NewInputsCommand(sh *cli.Shell) *cobra.Command {
 	cli.CompleteFlag(ls, "execution", cli.CompleteExecutions(l.target))
 	ls.PreRunE = func(*cobra.Command, []string) error {
 		if !entryID(l.before) {
-			return cli.Misusef("--before %q: want the id of a record", l.before)
+			return cli.Misusef("--before %q: want the id of a record, as 'flunq inputs ls -o ids' prints it", l.before)
 		}
 		if l.outcome != "" && !slices.Contains(outcomes(), l.outcome) {
 			return cli.Misusef("--outcome %q: want %s", l.outcome, cli.OneOf(outcomes()))

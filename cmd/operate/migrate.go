@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/registry"
@@ -85,7 +86,7 @@ func (m *migration) check(ids []string) error {
 		return cli.Misusef("migrate: want --to VERSION or --to NAME:VERSION")
 	case len(ids) == 0 && m.name == "" && m.selection.workflow == "":
 		return cli.Misusef("migrate: want the ids of executions, or --workflow NAME")
-	case len(ids) > 0 && m.selection.given():
+	case len(ids) > 0 && (m.selection.given() || m.selection.limit > 0):
 		return cli.Misusef("migrate: name executions or select them with flags, not both")
 	}
 	if err := m.selection.check(); err != nil {
@@ -96,6 +97,9 @@ func (m *migration) check(ids []string) error {
 			return cli.Misusef("--workflow %s and --from %s name different versions", m.selection.workflow, m.from)
 		}
 		m.selection.workflow, m.from = workflow, from
+	}
+	if w := m.selection.workflow; w != "" && m.name != "" && !event.IsWorkflow(w, m.name) && !event.IsWorkflow(m.name, w) {
+		return cli.Misusef("--workflow %s and --to %s:%s name different workflows", w, m.name, m.to)
 	}
 	m.name = cmp.Or(m.selection.workflow, m.name)
 	return nil

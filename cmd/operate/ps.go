@@ -57,7 +57,7 @@ prints each execution that changes as a line.`,
 	f := c.Flags()
 	l.selection = selectionFlags(c, l.target, 50)
 	f.StringVar(&l.after, "after", "", "continue after `CURSOR`")
-	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
+	cli.AllTenantsFlag(c, &l.allTenants, "include all tenants")
 	f.BoolVar(&l.watch, "watch", false, "print again what changes, until interrupted")
 	c.PreRunE = func(*cobra.Command, []string) error { return l.check() }
 	c.RunE = l.target.Run(l.run)

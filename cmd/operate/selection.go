@@ -84,7 +84,7 @@ func (s *selection) given() bool {
 // either requires the ids of executions or flags that select some.
 func (s *selection) either(c *cobra.Command, ids []string) error {
 	switch {
-	case len(ids) > 0 && s.given():
+	case len(ids) > 0 && (s.given() || s.limit > 0):
 		return cli.Misusef("%s: name executions or select them with flags, not both%s", c.Name(), cli.SeeHelp(c))
 	case len(ids) == 0 && !s.given():
 		return cli.Misusef("%s: no execution given: name executions, or select them, for example with --workflow%s", c.Name(), cli.SeeHelp(c))

@@ -72,6 +72,8 @@ it without --after and --at if it has no --key of its own.`,
 	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default "+timers.StartKey+")")
 	s.replace = replaceFlag(c)
 	s.patience = cli.NewWaitFlags(c, "until the execution has ended")
+	cli.Exclude(c, "wait", "after")
+	cli.Exclude(c, "wait", "at")
 	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
 	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args[0]) }
 	return c
@@ -259,13 +261,12 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequ
 	if err := cmp.Or(s.patience.Check(), s.due.check()); err != nil {
 		return b, err
 	}
-	switch delayed := s.due.after+s.due.at != ""; {
-	case !delayed && s.due.key != "":
+	switch {
+	case s.due.after+s.due.at == "" && s.due.key != "":
 		return b, cli.Misusef("start: --key needs --after or --at")
-	case delayed && s.patience.Wait:
-		return b, cli.Misusef("start: --wait and --after or --at exclude each other")
-	}
-	if given == "-" && s.input == "-" {
+	case *s.replace && !isFile(given):
+		return b, cli.Misusef("start: --replace needs the file of a document, and %q names a registered workflow", given)
+	case given == "-" && s.input == "-":
 		return b, cli.Misusef("the document and the input cannot both come from stdin")
 	}
 	b.ID = cmp.Or(s.id, strings.ToLower(rand.Text()))

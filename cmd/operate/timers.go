@@ -56,8 +56,8 @@ func newTimersListCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Lists the timers of a tenant, the next one first, by the clock of Redis.
 
 If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that
-exist only in these streams are listed last, as "not registered": no service will fire
-them. The search for such streams ends after some 10,000 keys; --other-streams
+exist only in these streams are listed last, after the first page, as "not registered": no
+service will fire them. The search for such streams ends after some 10,000 keys; --other-streams
 searches all keys.`,
 		Example: `  flunq timers ls --due 1h
   flunq timers ls --overdue --all-tenants -o wide
@@ -72,16 +72,14 @@ searches all keys.`,
 	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME`, with or without its namespace")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery, input, start")
-	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
+	cli.AllTenantsFlag(c, &l.allTenants, "include all tenants")
 	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the timer `ID`")
 	f.BoolVar(&l.others, "other-streams", false, "search all keys for timers that are only in a stream of their workflow")
 	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer), string(event.InputTimer), string(event.StartTimer)}
 	cli.Offer(c, "kind", cli.NewChoice(kinds...))
+	cli.Exclude(c, "overdue", "due", "other-streams")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if l.overdue && l.due != "" {
-			return cli.Misusef("--overdue and --due exclude each other")
-		}
 		if l.kind != "" && !slices.Contains(kinds, l.kind) {
 			return cli.Misusef("--kind %q: want %s", l.kind, cli.OneOf(kinds))
 		}

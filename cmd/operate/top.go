@@ -51,7 +51,7 @@ interval (--every), with a few commands whose cost does not grow with the data.`
 	f.StringVar(&t.execution, "execution", "", "begin with the execution `ID`")
 	f.DurationVar(&t.every, "every", time.Second, "refresh every `DURATION`")
 	f.BoolVar(&t.ascii, "ascii", false, "draw with ASCII characters only")
-	f.Var(t.background, "background", "background of the terminal: auto, dark or light")
+	f.Var(t.background, "background", "background of the terminal, if there are colours: auto, dark or light")
 	f.BoolVar(&t.mouse, "mouse", true, "react to the mouse (false: the terminal selects text)")
 	cli.Offer(c, "background", t.background)
 	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t.target))

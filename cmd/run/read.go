@@ -75,11 +75,8 @@ func (r *Runner) readExample(ctx context.Context, cfg *sim.Config) error {
 	return r.ReadWith(ctx, cfg)
 }
 
-// checkNames checks the tenant, the id, and flags that cannot be combined.
+// checkNames checks the tenant and the id.
 func (r *Runner) checkNames(context.Context, *sim.Config) error {
-	if r.realTime && r.speed != "" {
-		return cli.Misusef("--real-time and --speed exclude each other")
-	}
 	if err := store.CheckTenant(r.tenant); err != nil {
 		return cli.Fail(cli.ExitMisuse, err)
 	}

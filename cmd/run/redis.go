@@ -31,7 +31,7 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	if r.seed != 1 || r.start != "" && r.start != "now" {
 		r.Sh.Hint("--seed and --start have no effect with --redis-url")
 	}
-	rdb, err := cli.Dial(ctx, r.redis)
+	rdb, err := cli.Dial(ctx, cli.WithPassword(r.Sh, r.redis))
 	if err != nil {
 		return nil, err
 	}

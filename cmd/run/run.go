@@ -109,6 +109,8 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	f.StringVar(&r.tenant, "tenant", cli.DefaultTenant, "run it for the tenant `NAME`")
 	f.StringVar(&r.example, "example", "", "run the example `NAME`, with its mocks and input; without a name, list them")
 	offerExamples(c)
+	cli.Exclude(c, "real-time", "speed")
+	cli.Require(c, "paused", "tui")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.LimitMemory(c.Context())
 		r.commandLine = CommandOf(c, args)

@@ -100,6 +100,15 @@ without faults.`,
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait forever as notes")
+	for _, flag := range []string{"seeds", "faults", "rate", "singles", "duration", "executions", "processes", "parallel", "fail-fast"} {
+		cli.Exclude(c, "plan", flag)
+	}
+	for _, flag := range []string{"rate", "singles"} {
+		cli.Exclude(c, "faults=none", flag)
+	}
+	for _, flag := range []string{"input", "mocks", "secrets", "start"} {
+		cli.Exclude(c, "test", flag)
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.LimitMemory(c.Context())
 		if s.scheduler || s.bridge {

@@ -23,8 +23,6 @@ import (
 // checkScreen returns an error if --tui cannot work.
 func (r *Runner) checkScreen(context.Context, *sim.Config) error {
 	switch {
-	case !r.tui && r.paused:
-		return cli.Misusef("--paused requires --tui")
 	case !r.tui:
 		return nil
 	case r.redis != "":

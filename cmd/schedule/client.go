@@ -38,10 +38,10 @@ func targetFlags(c *cobra.Command, sh *cli.Shell) *target {
 	f := c.Flags()
 	f.StringVar(&t.address, "grpc", "", "use the scheduler at `ADDRESS`, host:port (SCHEDULER_ADDRESS)")
 	f.BoolVar(&t.tls, "tls", false, "encrypt the connection, and trust the CAs of the system")
-	f.StringVar(&t.ca, "tls-ca", "", "encrypt the connection, and trust the CA in `FILE`")
+	f.StringVar(&t.ca, "tls-ca", "", "encrypt the connection, and trust only the CA in `FILE`")
 	f.StringVar(&t.cert, "tls-cert", "", "present the client certificate in `FILE`, with --tls-key")
 	f.StringVar(&t.key, "tls-key", "", "use the key of the certificate in `FILE`")
-	f.StringVar(&t.tokenFile, "token-file", "", "read the bearer token from `FILE` (SCHEDULER_TOKEN holds the token itself)")
+	f.StringVar(&t.tokenFile, "token-file", "", "read the bearer token from `FILE` (instead of SCHEDULER_TOKEN, the token itself)")
 	return t
 }
 
@@ -117,7 +117,7 @@ func (t *target) run(do func(ctx context.Context, c *client, args []string) erro
 }
 
 // encrypted reports whether a flag asks for TLS.
-func (t *target) encrypted() bool { return t.tls || t.ca != "" || t.cert != "" }
+func (t *target) encrypted() bool { return t.tls || t.ca != "" || t.cert != "" || t.key != "" }
 
 // security returns how the connection is encrypted.
 func (t *target) security() (credentials.TransportCredentials, error) {

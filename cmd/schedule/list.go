@@ -48,6 +48,7 @@ cancelled are listed for as long as the scheduler keeps them (SCHEDULER_RETENTIO
 	f.StringVar(&l.due, "due", "", "only those due within `DURATION` (1h, PT30M)")
 	f.StringVar(&l.dueBefore, "due-before", "", "only those due before `TIME` (RFC 3339)")
 	f.StringVar(&l.dueAfter, "due-after", "", "only those due after `TIME` (RFC 3339)")
+	cli.Exclude(c, "due", "due-before")
 	f.IntVar(&l.partition, "partition", -1, "only those of the partition `N`")
 	return l.flags(c)
 }
@@ -60,7 +61,7 @@ func (l *listing) flags(c *cobra.Command) *cobra.Command {
 	f.StringVar(&l.topic, "topic", "", "only those of the topic `NAME`")
 	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the `CURSOR` that the previous listing printed")
-	f.BoolVar(&l.payloads, "payloads", false, "include the payloads")
+	f.BoolVar(&l.payloads, "payloads", false, "include the payloads in -o json, jsonl and yaml")
 	c.RunE = l.target.run(l.run)
 	return c
 }
@@ -81,9 +82,6 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 	if l.partition >= 0 {
 		partition := int32(l.partition)
 		r.Partition = &partition
-	}
-	if l.due != "" && l.dueBefore != "" {
-		return nil, cli.Misusef("--due and --due-before exclude each other")
 	}
 	if l.due != "" {
 		within, err := delay(l.due)

@@ -55,7 +55,7 @@ Scenarios:
 	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
 	f.StringSliceVar(&b.kafka, "kafka", nil, "also fire scheduled events to the Kafka at `BROKERS`, in a topic of the bench's own")
 	f.DurationVar(&b.duration, "duration", defaultDuration, "measure each for about `DURATION`")
-	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in idle, and as many events in scheduler")
+	f.IntVar(&b.timers, "timers", defaultTimers, "use `N` pending timers in idle, and as many events in scheduler")
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
 	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that the bench works")
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
@@ -69,6 +69,7 @@ Scenarios:
 const (
 	defaultDuration = 3 * time.Second
 	quickDuration   = 200 * time.Millisecond
+	defaultTimers   = 1_000_000
 	quickTimers     = 2000
 )
 
@@ -117,6 +118,9 @@ func (b *bencher) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
+	if b.url != "" {
+		b.url = cli.WithPassword(b.sh, b.url)
+	}
 	url, stop, err := b.redis(ctx)
 	if err != nil {
 		return err
@@ -153,8 +157,8 @@ func (b *bencher) check() error {
 	if b.quick && b.duration == defaultDuration {
 		b.duration = quickDuration
 	}
-	if b.quick {
-		b.timers = min(b.timers, quickTimers)
+	if b.quick && b.timers == defaultTimers {
+		b.timers = quickTimers
 	}
 	switch {
 	case b.duration < 10*time.Millisecond || b.duration > time.Hour:

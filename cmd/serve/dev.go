@@ -86,6 +86,8 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	f.BoolVar(&d.scheduler, "scheduler", false, "also run the event scheduler")
 	f.StringVar(&d.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
 	cli.Offer(c, "clock", d.clock)
+	cli.Require(c, "grpc", "scheduler")
+	cli.Require(c, "start", "clock=virtual")
 	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d.clockGiven = c.Flags().Changed("clock")
@@ -199,12 +201,7 @@ func (d *developer) open(ctx context.Context) error {
 	if d.clockGiven || d.start != "" {
 		opts.Mode = dev.Mode(d.clock.String())
 	}
-	switch {
-	case d.grpc != "" && !d.scheduler:
-		return cli.Misusef("--grpc requires --scheduler")
-	case d.start != "" && opts.Mode != dev.Virtual:
-		return cli.Misusef("--start requires --clock virtual")
-	case d.start != "" && d.start != "now":
+	if d.start != "" && d.start != "now" {
 		start, err := time.Parse(time.RFC3339Nano, d.start)
 		if err != nil {
 			return cli.Misusef("--start %q: want a time such as 2026-01-01T00:00:00Z, or now", d.start)

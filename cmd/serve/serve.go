@@ -219,8 +219,12 @@ func (s *server) settings() (set cli.Settings, err error) {
 		return set, err
 	}
 	switch {
-	case len(s.only) > 0 && !named && s.scheduler:
-		return set, cli.Misusef("--only %s leaves out the scheduler: name %s too, or leave out --scheduler", strings.Join(s.only, ","), wholeScheduler)
+	case len(s.only) > 0 && !named && (s.scheduler || s.schedulerConfig != ""):
+		flag := "--scheduler"
+		if !s.scheduler {
+			flag = "--scheduler-config"
+		}
+		return set, cli.Misusef("--only %s leaves out the scheduler: name %s too, or leave out %s", strings.Join(s.only, ","), wholeScheduler, flag)
 	case len(s.only) > 0:
 		s.scheduler = named
 	case s.scheduler || set.Scheduler.Enabled:

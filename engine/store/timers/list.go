@@ -137,7 +137,10 @@ func (ts Timers) cursorOf(ctx context.Context, tenant, id string) (string, error
 		return "", err
 	}
 	p, err := ts.Find(ctx, tenant, id)
-	if errors.Is(err, store.ErrNotFound) {
+	if whole := strings.LastIndex(id, "-") == len(id)-hashDigits-1; errors.Is(err, store.ErrNotFound) && !whole {
+		return "", fmt.Errorf("%w: cursor %q, want the id of a timer from the list of timers", store.ErrName, id)
+	}
+	if errors.Is(err, store.ErrNotFound) { // it has fired since
 		low, _ := scoresOf(micro)
 		return formatCursor(low, ""), nil
 	}
