@@ -8,8 +8,9 @@ func clusterTopic() *cobra.Command {
 		Use:   "cluster",
 		Short: "Running on a Redis Cluster, and what a failover may lose",
 		Long: `redis-cluster://USER:PASSWORD@host:port,host:port is a Redis Cluster; naming some
-of its nodes is enough. rediss-cluster:// uses TLS. Every command except 'flunq
-dev' accepts it. It needs Redis 6.2 or later.
+of its nodes is enough. rediss-cluster:// uses TLS; 'flunq config --help' says how
+to name certificates. Every command except 'flunq dev' accepts it. It needs Redis
+6.2 or later.
 
 Placement
   All keys of a tenant are in one slot (tenant:{acme}:events,

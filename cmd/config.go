@@ -23,6 +23,13 @@ func newConfigCommand(sh *cli.Shell) *cobra.Command {
 FLUNQ_CONTEXT), the context chosen in the configuration file, a running
 'flunq dev', and finally redis://127.0.0.1:6379 and the tenant "default".
 
+rediss://, rediss-sentinel:// and rediss-cluster:// use TLS. If Redis requires client
+certificates, or the system does not know its CA, the address names the files:
+
+    rediss://host:6380/0?tls_ca=ca.crt&tls_cert=tls.crt&tls_key=tls.key
+
+The client certificate is read again for each connection, so it can be replaced.
+
 'flunq dev' publishes its address in $XDG_RUNTIME_DIR/flunq/dev.json (FLUNQ_STATE names
 another folder).
 

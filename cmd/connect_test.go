@@ -57,6 +57,12 @@ func TestPassword(t *testing.T) {
 		if code := run("timers", "ls"); code != c.want {
 			t.Errorf("%s: code %d, want %d: %s", name, code, c.want, &errs)
 		}
+		if name == "flag" {
+			example := written(t, "hello.yaml", "document: {dsl: '1.0.3', namespace: demo, name: hello, version: '0.1.0'}\ndo: [{a: {set: {b: 1}}}]\n")
+			if code := run("run", example); code != 0 {
+				t.Errorf("run: code %d: %s", code, &errs)
+			}
+		}
 		run("config", "show")
 		if shown := out.String() + errs.String(); strings.Contains(shown, "ss/w") || strings.Contains(shown, "%41") {
 			t.Errorf("%s: the password is shown: %s", name, shown)
@@ -94,7 +100,7 @@ func TestTLSAdvice(t *testing.T) {
 		"server without":   {schedule(plain, "--tls"), "it does not encrypt connections", false},
 		"client without":   {schedule(encrypted), "if it encrypts connections, give --tls or --tls-ca FILE", false},
 		"no client's":      {schedule(strict, "--tls-ca", ca), "if it requires client certificates, give one", true},
-		"Redis unknown CA": {[]string{"ps", "--redis-url", "rediss://" + encrypted.Listener.Addr().String()}, "SSL_CERT_FILE can name the file of a CA", false},
+		"Redis unknown CA": {[]string{"ps", "--redis-url", "rediss://" + encrypted.Listener.Addr().String()}, "tls_ca in the address can name the file of a CA", false},
 	} {
 		var errs bytes.Buffer
 		code := cmd.Execute(t.Context(), c.args, cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &errs, Env: environment(nil)})

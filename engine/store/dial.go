@@ -25,7 +25,8 @@ import (
 // rediss:// (with TLS) or host:port; or, for a master monitored by sentinels,
 // redis-sentinel:// or rediss-sentinel:// with the hosts of the sentinels, then /NAME of the
 // master, then /DB; or, for a Redis Cluster, redis-cluster:// or rediss-cluster:// with the hosts
-// of some of its nodes. The error wraps ErrUnreachable if Redis does not respond.
+// of some of its nodes. With TLS, ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE names a CA and a client certificate. The
+// error wraps ErrUnreachable if Redis does not respond.
 func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	rdb, err := client(address)
 	if err != nil {
@@ -53,15 +54,17 @@ func aboutAddress(address string, err error) string {
 	case encrypted && errors.Is(err, context.DeadlineExceeded):
 		return "; if it does not use TLS, the address must begin with redis"
 	case is[x509.UnknownAuthorityError](err):
-		return "; SSL_CERT_FILE can name the file of a CA that the system does not know"
+		return "; tls_ca in the address can name the file of a CA that the system does not know: " + certificateExample
 	case is[x509.CertificateInvalidError](err):
 		return "; Redis needs another certificate, or the clock of this machine is wrong"
 	case encrypted && strings.Contains(err.Error(), "tls: certificate required"):
-		return "; flunq has no client certificate: Redis must be set to tls-auth-clients no or optional"
+		return "; tls_cert and tls_key in the address name the files of a client certificate: " + certificateExample
 	default:
 		return ""
 	}
 }
+
+const certificateExample = "rediss://host:6379?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key"
 
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
@@ -111,9 +114,20 @@ func CheckAddress(address string) error {
 }
 
 func client(address string) (wire.Redis, error) {
+	full := address
+	address, files := cutCertificates(address)
+	use := func(config *tls.Config) error {
+		if err := files.use(config); err != nil {
+			return fmt.Errorf("redis address %s: %w", Redacted(full), err)
+		}
+		return nil
+	}
 	scheme, _, _ := strings.Cut(address, "://")
 	if strings.HasSuffix(scheme, clusterSuffix) {
 		opts, err := clusterOptions(address)
+		if err == nil {
+			err = use(opts.TLSConfig)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -121,12 +135,18 @@ func client(address string) (wire.Redis, error) {
 	}
 	if strings.HasSuffix(scheme, sentinelSuffix) {
 		opts, err := failoverOptions(address)
+		if err == nil {
+			err = use(opts.TLSConfig)
+		}
 		if err != nil {
 			return nil, err
 		}
 		return wire.NewFailover(opts), nil
 	}
 	opts, err := clientOptions(address)
+	if err == nil {
+		err = use(opts.TLSConfig)
+	}
 	if err != nil {
 		return nil, err
 	}
