@@ -69,7 +69,6 @@ document is invalid, 2 if there are no tests.`,
 	cli.Offer(c, "coverage", t.coverage)
 	f.Var(cli.WrittenFile{Name: &t.coverageFile}, "coverage-file", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
 	cli.Require(c, "coverage-file", "coverage")
-	cli.Exclude(c, "watch", "junit")
 	cli.Exclude(c, "verbose", "output=json")
 	cli.Exclude(c, "verbose", "output=jsonl")
 	c.RunE = func(c *cobra.Command, args []string) error {
