@@ -24,7 +24,7 @@
 //	engine/store/stream/read.go        Streams.Read       sends XREADGROUP
 //	engine/delivery/consumer.go        Consumer.read      counts the events, for the size of the next read
 //	                                   Consumer.Fetch     chooses the tenants to read, and claims abandoned messages
-//	engine/worker/inbox.go             Inbox.take         lets one worker read for all of the process
+//	engine/worker/inbox.go             Inbox.take         lets one worker read for all workers of the process
 //	                                   Inbox.pick         chooses the next batch of a tenant
 //	engine/worker/worker.go            Service.Step       handles a batch
 //	                                   Service.plan       finds the state of the message's execution
@@ -34,29 +34,29 @@
 //	engine/store/commit.go             Store.CommitAll    calls commit.lua
 //	engine/store/scripts/commit.lua                       writes the commits and acknowledges the messages
 //
-// A task, from the message that requests it to that with its result:
+// A task, from the message that requests it to the one with its result:
 //
-//	engine/executor/inbox.go           Inbox.take         reads for all executors of the process, like that of the workers
+//	engine/executor/inbox.go           Inbox.take         lets one executor read for all executors of the process
 //	                                   Inbox.next         chooses what an executor does next
 //	                                   Inbox.begin        chooses the next request
 //	engine/executor/executor.go        Service.Step       handles a request
 //	                                   Service.perform    finds the task in its definition
 //	                                   Caller.Call        calls another system: packages http and openapi
-//	engine/executor/outbox.go          outbox.send        lets one executor report for all
+//	engine/executor/outbox.go          outbox.send        lets one executor send the results of all
 //	                                   outbox.reply       makes a TaskCompleted
 //	engine/store/stream/settle.go      Streams.Replies    calls reply.lua
 //	engine/store/scripts/reply.lua                        publishes it and acknowledges the request
 //
-// A timer, from the decision to the message that it has fired:
+// A timer, from the decision to the message that says that it has fired:
 //
 //	engine/decide/timer.go             machine.scheduleAt  publishes a TimerScheduled with the next commit
-//	engine/timer/request.go            Service.read        reads it, at the latest when the next timer is due: Watch
+//	engine/timer/request.go            Service.read        reads it, and waits at most until the next timer is due
 //	                                   Service.set         handles what was read
 //	                                   Service.apply       reads the timer of each message
 //	engine/store/timers/set.go         Timers.Apply        calls set_timers.lua
 //	engine/store/scripts/set_timers.lua                    adds it to a sorted set and acknowledges the message
 //	engine/timer/timer.go              Service.Step        fires, reads and sets
-//	                                   Service.fire        lets one service fire for all of the process
+//	                                   Service.fire        lets one timer service fire for all of the process
 //	                                   Service.fireOn      fires the timers that are due
 //	engine/store/timers/fire.go        Timers.Poll         reads the first timers of the sorted set
 //	                                   Timers.Fire         calls fire.lua

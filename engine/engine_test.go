@@ -58,6 +58,12 @@ func leasing(t *testing.T, rdb wire.Redis, process string, lease time.Duration) 
 	opts.Workers, opts.Executors, opts.Timers = 2, 2, 1
 	opts.Lease, opts.Remote = lease, true
 	opts.Block(10 * time.Millisecond)
+	return prepared(t, rdb, opts)
+}
+
+// prepared returns an engine that is ready to run.
+func prepared(t *testing.T, rdb wire.Redis, opts engine.Options) *engine.Engine {
+	t.Helper()
 	e, err := engine.New(rdb, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -22,13 +22,7 @@ func TestFinishedExecutionsAreRemoved(t *testing.T) {
 			opts.Workers, opts.Executors, opts.Timers = 2, 2, 1
 			opts.Retention.Finished = store.Keep{Age: time.Millisecond}
 			opts.Block(10 * time.Millisecond)
-			e, err := engine.New(rdb, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Prepare(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			e := prepared(t, rdb, opts)
 			run(t, e)
 		}
 		e := newEngine(t, rdb, "works")

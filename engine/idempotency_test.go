@@ -42,13 +42,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		opts := engine.Defaults()
 		opts.Process, opts.Transport, opts.Tenants = "one", service, []string{"a", "b"}
 		opts.Block(10 * time.Millisecond)
-		e, err := engine.New(rdb, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		e := prepared(t, rdb, opts)
 		def, _, err := dsl.Parse("case.yaml", []byte(`
 document: {dsl: '1.0.3', namespace: test, name: pay, version: '1.0.0'}
 do:

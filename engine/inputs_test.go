@@ -96,13 +96,7 @@ func listening(t *testing.T, rdb wire.Redis) *engine.Engine {
 	opts.Process, opts.Transport, opts.Workers, opts.Executors, opts.Timers = "p", http.DefaultTransport, 2, 1, 1
 	opts.Retry.Attempts = 20 // enough for a slow machine
 	opts.Block(10 * time.Millisecond)
-	e, err := engine.New(rdb, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := prepared(t, rdb, opts)
 	run(t, e)
 	start(t, e, "x", "do: [{hear: {listen: {to: {one: {with: {type: com.example.x}}}, read: data}}}]", "{}")
 	await(t, "the execution listens", func() bool { return statusOf(t, e, "x") == decide.Waiting })

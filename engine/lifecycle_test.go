@@ -22,13 +22,7 @@ func TestLifecycle(t *testing.T) {
 	opts.Process, opts.Transport, opts.Lease, opts.Lifecycle = "one", http.DefaultTransport, lease, true
 	opts.Workers, opts.Executors, opts.Timers = 2, 0, 1
 	opts.Block(10 * time.Millisecond)
-	e, err := engine.New(rdb, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := prepared(t, rdb, opts)
 	run(t, e)
 	start(t, e, "x", `
 do:

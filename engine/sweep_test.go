@@ -159,13 +159,7 @@ func sweeping(t *testing.T, rdb wire.Redis, process string, change func(*engine.
 	opts.Process, opts.Transport, opts.Lease = process, http.DefaultTransport, lease
 	opts.Block(10 * time.Millisecond)
 	change(&opts)
-	e, err := engine.New(rdb, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e := prepared(t, rdb, opts)
 	return e
 }
 

@@ -56,9 +56,9 @@ func newTimersListCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Lists the timers of a tenant, the next one first, by the clock of Redis.
 
 If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that
-exist only in these streams are listed last, after the first page, as "not registered": no
-service will fire them. The search for such streams ends after some 10,000 keys; --other-streams
-searches all keys.`,
+exist only in these streams are listed at the end of the first page, as "not registered":
+no service will fire them. The search for such streams ends after some 10,000 keys;
+--other-streams searches all keys.`,
 		Example: `  flunq timers ls --due 1h
   flunq timers ls --overdue --all-tenants -o wide
   flunq timers ls --execution order-7 -o json | jq '.[].due'`,

@@ -56,7 +56,6 @@ func (s *searcher) runScheduler(c *cobra.Command) error {
 		return err
 	}
 	report, err := s.lookAtScheduler(ctx, &look)
-	report.Stopped = report.Stopped || ctx.Err() != nil
 	p.end(&search.Report{Plain: report.Plain, Singles: report.Singles, Seeds: report.Seeds})
 	if err != nil && ctx.Err() == nil {
 		return err

@@ -66,7 +66,8 @@ func (a *API) now(ctx context.Context, exactly bool) time.Time {
 // example after a lost reply, succeeds again, even if the event has already been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
 	now := a.now(ctx, false)
-	if slices.ContainsFunc(requests, func(r Request) bool { return a.opts.Limits.CheckDue(r.Due, now) != nil }) { // or a delay: then Due is zero
+	// A request that seems invalid, or that has a delay and so no Due, needs the exact time.
+	if slices.ContainsFunc(requests, func(r Request) bool { return a.opts.Limits.CheckDue(r.Due, now) != nil }) {
 		now = a.now(ctx, true)
 	}
 	out := make([]schedule.Outcome, len(requests))
@@ -185,7 +186,7 @@ func (a *API) event(r Request, now time.Time) schedule.Event {
 	}
 }
 
-// due returns when an event is due that was requested for a time or after a delay: in the next whole
+// due returns when an event is due that was requested for a time or after a delay. It rounds up to a
 // millisecond, since an event is never early.
 func due(at time.Time, after time.Duration, now time.Time) time.Time {
 	if at.IsZero() && after != 0 {

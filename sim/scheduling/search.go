@@ -133,7 +133,7 @@ func (f *finder) each(ctx context.Context, phase string, runs *int, of int, plan
 		t, err := Try(ctx, p, f.Mistake)
 		return tried{p, t}, err
 	}
-	return explore.InOrder(ctx, cmp.Or(f.Parallel, runtime.GOMAXPROCS(0)), plans, try, func(t tried) bool {
+	err := explore.InOrder(ctx, cmp.Or(f.Parallel, runtime.GOMAXPROCS(0)), plans, try, func(t tried) bool {
 		*runs++
 		f.take(ctx, t)
 		if f.Progress != nil {
@@ -141,6 +141,8 @@ func (f *finder) each(ctx context.Context, phase string, runs *int, of int, plan
 		}
 		return !f.over(ctx)
 	})
+	f.report.Stopped = f.report.Stopped || ctx.Err() != nil // also during a run, which is not reported then
+	return err
 }
 
 // over reports whether the search must stop early.

@@ -1,6 +1,7 @@
 package scheduling_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -51,5 +52,18 @@ func TestSearchIsDeterministic(t *testing.T) {
 	}
 	if traces[0] != traces[1] {
 		t.Errorf("the runs have the traces %x", traces)
+	}
+}
+
+// A search whose context ends while runs are in progress says that it has stopped.
+func TestSearchStops(t *testing.T) {
+	t.Parallel()
+	for range 20 { // which run notices it is left to chance
+		ctx, stop := context.WithCancel(t.Context())
+		more := func() bool { stop(); return true } // called after the search has examined the context
+		search := scheduling.Search{First: 1, Last: 3, More: more}
+		if report, err := search.Run(ctx); !report.Stopped {
+			t.Fatalf("%+v, %v, want a search that has stopped", report, err)
+		}
 	}
 }
