@@ -85,6 +85,7 @@ func (p *document) parse(n *yaml.Node) {
 		p.events.schedule(m)
 	}
 	p.tasks.jumps.check()
+	p.faults.unusedRetries()
 	p.def.CannotRun, p.def.Secrets = p.unrunnable, p.secrets
 }
 

@@ -36,9 +36,6 @@ func (p *document) use(n *yaml.Node) {
 		p.faults.timeoutOf(p.faults.timeouts.nodes[name], scope{}.during())
 	}
 	p.faults.retries = p.section(n.Get("retries"), "use.retries")
-	for _, name := range p.faults.retries.names {
-		p.faults.sharedRetry(name, "error")
-	}
 	p.functions(n.Get("functions"))
 	p.extensions(n.Get("extensions"))
 	if p.def.Extensions {

@@ -178,6 +178,19 @@ func (p *faults) sharedRetry(name, as string) *RetryPolicy {
 	return r
 }
 
+// unusedRetries checks the policies of use.retries that no catch uses.
+func (p *faults) unusedRetries() {
+	used := make(map[string]bool, len(p.retryPolicies))
+	for key := range p.retryPolicies {
+		used[key[0]] = true
+	}
+	for _, name := range p.retries.names {
+		if !used[name] {
+			p.sharedRetry(name, "error")
+		}
+	}
+}
+
 func (p *faults) retryPolicy(n *yaml.Node, as string, outer scope) *RetryPolicy {
 	r := &RetryPolicy{Backoff: "constant"}
 	for _, count := range []string{"maxAttempts", "attempts", "max", "times", "count", "maxRetries"} {
