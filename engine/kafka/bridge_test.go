@@ -254,13 +254,7 @@ func TestReceiverLags(t *testing.T) {
 func TestReceiverCommitHangs(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, kfake.SeedTopics(1, inTopic))
-	hangs := make(chan struct{})
-	defer close(hangs)
-	f.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
-		f.cluster.KeepControl()
-		f.cluster.SleepControl(func() { <-hangs })
-		return nil, nil, false
-	})
+	defer close(f.hangCommits())
 	o := f.options()
 	o.Wait, o.Timeout = 100*time.Millisecond, time.Minute
 	bridgeOn(t, o).Put(inTopic, cloudevents.Message{Value: []byte("1")})

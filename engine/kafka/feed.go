@@ -122,11 +122,26 @@ func (f *Feed) Lag() map[int32]int64 {
 // revoked commits marked offsets, as the client does by default, and forgets partitions that now
 // belong to other members of the group.
 func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]int32) {
-	_ = cl.CommitMarkedOffsets(ctx) // what is not committed is read again
+	_ = f.commit(ctx, cl) // what is not committed is read again
 	f.lags.Lock()
 	defer f.lags.Unlock()
 	for _, p := range lost[f.opts.ScheduleTopic] {
 		delete(f.unread, p)
+	}
+}
+
+// commit commits marked offsets. It does not wait for a coordinator that hangs, as the client does, even
+// after ctx has ended, and with it Fetch and the process that stops.
+func (f *Feed) commit(ctx context.Context, cl *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, f.opts.Wait)
+	defer cancel()
+	committed := make(chan error, 1)
+	go func() { committed <- cl.CommitMarkedOffsets(ctx) }()
+	select {
+	case err := <-committed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -211,7 +226,7 @@ func (f *Feed) Close(ctx context.Context) error {
 	if group == nil {
 		return nil
 	}
-	err := group.CommitMarkedOffsets(ctx)
+	err := f.commit(ctx, group)
 	group.CloseAllowingRebalance()
 	return err
 }

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -86,5 +87,50 @@ func TestFeedOfAbortedTransaction(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"committed"}) {
 		t.Errorf("read %v", got)
+	}
+}
+
+// A coordinator that does not reply to commits delays neither Fetch nor the move of a partition to another
+// process.
+func TestFeedCommitHangs(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(2, "schedule_events"))
+	defer close(f.hangCommits())
+	o := f.options()
+	o.Wait = 100 * time.Millisecond
+	cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "schedule_events"}, &kgo.Record{Topic: "schedule_events", Partition: 1}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	var feeds []*kafka.Feed
+	for _, want := range []int{2, 1} { // the second process reads the message of the partition that moves again
+		feed, err := kafka.NewFeed(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer feed.Close(context.WithoutCancel(t.Context()))
+		feeds = append(feeds, feed)
+		for end := time.Now().Add(time.Minute); want > 0; {
+			for _, one := range feeds {
+				began := time.Now()
+				messages, err := one.Fetch(t.Context())
+				if took := time.Since(began); took > 15*time.Second || time.Now().After(end) {
+					t.Fatalf("%d messages left, %v after %s", want, err, took)
+				}
+				if one == feed {
+					want -= len(messages)
+				}
+				if len(messages) == 0 {
+					continue
+				}
+				if err := one.Commit(t.Context(), messages); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }

@@ -71,6 +71,17 @@ func (f *fake) start() {
 	}
 }
 
+// hangCommits leaves commits without a reply until the channel is closed.
+func (f *fake) hangCommits() chan struct{} {
+	hangs := make(chan struct{})
+	f.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		f.cluster.SleepControl(func() { <-hangs })
+		return nil, nil, false
+	})
+	return hangs
+}
+
 func (f *fake) options() kafka.Options {
 	o := kafka.Defaults()
 	o.Brokers = f.cluster.ListenAddrs()
