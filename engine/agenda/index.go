@@ -67,7 +67,7 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 		}
 		call.Args = append(call.Args, packed(e.ID), e.Next.UnixMilli())
 	}
-	replies, err := x.rdb.RunEach(ctx, addScript, b.calls)
+	replies, err := x.rdb.RunEach(ctx, addScript(), b.calls)
 	for _, r := range replies {
 		n, _ := r.Int()
 		added += n
@@ -87,7 +87,7 @@ func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
 	for _, e := range entries {
 		b.add(schedule.Partition(e.ID, known.newest), e)
 	}
-	if _, err = x.rdb.RunEach(ctx, moveScript, b.calls); err == nil && len(known.former) > 0 {
+	if _, err = x.rdb.RunEach(ctx, moveScript(), b.calls); err == nil && len(known.former) > 0 {
 		err = x.remove(ctx, known, entries, 1)
 	}
 	return store.Failed("move in the index", err)
@@ -110,7 +110,7 @@ func (x Index) remove(ctx context.Context, known partitioning, entries []schedul
 			b.add(p, e)
 		}
 	}
-	_, err := x.rdb.RunEach(ctx, removeScript, b.calls)
+	_, err := x.rdb.RunEach(ctx, removeScript(), b.calls)
 	return err
 }
 
@@ -119,7 +119,7 @@ func (x Index) remove(ctx context.Context, known partitioning, entries []schedul
 // or the next lease expires: not after now if more are due already, and zero if the partition is
 // empty.
 func (x Index) Take(ctx context.Context, partition, limit int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
-	reply, err := takeScript.Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, limit, lease.Milliseconds()).Slice()
+	reply, err := takeScript().Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, limit, lease.Milliseconds()).Slice()
 	if err != nil {
 		return nil, next, now, store.Failed("take from the index", err)
 	}
@@ -141,7 +141,7 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 	for _, id := range ids {
 		args = append(args, packed(id), 0) // a time at which no event is due
 	}
-	err := removeScript.Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, args...).Err()
+	err := removeScript().Run(ctx, x.rdb, []string{x.keys.prefix(partition)}, args...).Err()
 	return store.Failed("release in the index", err)
 }
 

@@ -94,7 +94,7 @@ func (l Ledger) place(ctx context.Context, known partitioning, events []schedule
 		}
 		calls[n] = wire.Call{Keys: append(keys, records...), Args: args}
 	}
-	replies, _ := l.rdb.RunEach(ctx, placeScript, calls)
+	replies, _ := l.rdb.RunEach(ctx, placeScript(), calls)
 	for n, reply := range replies {
 		stored, err := reply.Slice()
 		switch {
@@ -209,7 +209,7 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 			due, expiry = strconv.FormatInt(changed.Next.UnixMilli(), 10), ""
 		}
 		keys := []string{l.keys.prefix(e.partition), eventKey(l.keys.prefix(e.partition), id), l.keys.partitions()}
-		done, err := changeScript.Run(ctx, l.rdb, keys,
+		done, err := changeScript().Run(ctx, l.rdb, keys,
 			packed(id), e.Version, e.Next.UnixMilli(), encode(&changed), due, expiry, e.former, now.UnixMilli()).Int()
 		if err != nil {
 			return schedule.Outcome{}, store.Failed("change event "+id, err)
@@ -227,7 +227,7 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 	if l.opts.Streams {
 		keys = append(keys, l.keys.streams())
 	}
-	reply, err := claimScript.Run(ctx, l.rdb, keys,
+	reply, err := claimScript().Run(ctx, l.rdb, keys,
 		claim.Limit, owner[:len(owner)-1], claim.Lease.Milliseconds(), l.opts.Retention.Milliseconds(),
 		"source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType).Slice()
 	if err != nil {
@@ -275,6 +275,6 @@ func (l Ledger) Settle(ctx context.Context, partition int, ends []schedule.Settl
 		keys = append(keys, eventKey(keys[0], end.ID))
 		args = append(args, packed(end.ID), end.Version, string(end.Status), millis(end.Next), line(s))
 	}
-	reply, err := settleScript.Run(ctx, l.rdb, keys, args...).BoolSlice()
+	reply, err := settleScript().Run(ctx, l.rdb, keys, args...).BoolSlice()
 	return reply, store.Failed("settle events", err)
 }

@@ -128,7 +128,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	for i, p := range partitions {
 		calls[i] = wire.Call{Keys: []string{l.keys.prefix(p)}, Args: []any{from.list, from.at, packed(from.after), until, limit + 1}}
 	}
-	replies, _ := l.rdb.RunEach(ctx, pageScript, calls)
+	replies, _ := l.rdb.RunEach(ctx, pageScript(), calls)
 	var entries []entry
 	for i, r := range replies {
 		reply, err := r.Slice()

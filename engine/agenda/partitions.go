@@ -155,7 +155,7 @@ func (p *Partitions) read(ctx context.Context, process string, ttl time.Duration
 		for i := range former {
 			keys = append(keys, p.keys.prefix(i))
 		}
-		reply, err := membersScript.Run(ctx, p.rdb, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
+		reply, err := membersScript().Run(ctx, p.rdb, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
 		if err != nil {
 			return schedule.Members{}, partitioning{}, store.Failed("read the members", err)
 		}
@@ -184,7 +184,7 @@ func (p *Partitions) read(ctx context.Context, process string, ttl time.Duration
 // set) or already count; otherwise it returns schedule.ErrPartitions.
 func (p *Partitions) SetPartitions(ctx context.Context, from, count int) error {
 	defer p.forget()
-	set, err := setPartitionsScript.Run(ctx, p.rdb, []string{p.keys.partitions()}, from, count).Int()
+	set, err := setPartitionsScript().Run(ctx, p.rdb, []string{p.keys.partitions()}, from, count).Int()
 	switch {
 	case err != nil:
 		return store.Failed("set the partitions", err)
@@ -206,7 +206,7 @@ func (p *Partitions) Counts(ctx context.Context, late time.Duration) ([]schedule
 	for i, n := range all {
 		calls[i] = wire.Call{Keys: []string{p.keys.prefix(n)}, Args: []any{late.Milliseconds()}}
 	}
-	replies, _ := p.rdb.RunEach(ctx, countsScript, calls)
+	replies, _ := p.rdb.RunEach(ctx, countsScript(), calls)
 	out := make([]schedule.Counts, len(all))
 	for i, r := range replies {
 		reply, err := r.Slice()

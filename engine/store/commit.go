@@ -105,7 +105,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 			k.TimerKeys(t), k.ForgottenKeys(t), k.Inputs(t),
 		}, b.keys...)
 		args := []any{b.group, b.consumer, t, b.answered.First, b.answered.Last, PendingCount(len(sent)), !s.rdb.Embedded, len(b.deadLetter)}
-		replies, err := commitScript.Run(ctx, s.rdb, keys, slices.Concat(args, b.deadLetter, b.args)...).Slice()
+		replies, err := commitScript().Run(ctx, s.rdb, keys, slices.Concat(args, b.deadLetter, b.args)...).Slice()
 		if err == nil && len(replies) != len(sent) {
 			err = wire.ErrReply
 		}

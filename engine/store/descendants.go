@@ -78,7 +78,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 		if exist[i].Err() != nil || exist[i].Val() > 0 {
 			continue
 		}
-		gone, err := unlistScript.Run(ctx, s.rdb, []string{index, s.keys.Execution(tenant, id)}, id).Int64()
+		gone, err := unlistScript().Run(ctx, s.rdb, []string{index, s.keys.Execution(tenant, id)}, id).Int64()
 		if err != nil {
 			return int(open), Failed("remove "+id+" from the open executions", err)
 		}

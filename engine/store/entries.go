@@ -59,7 +59,7 @@ func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, e
 	}
 	var cmd *redis.Cmd // go-redis' own form of a range does not keep the order of fields
 	if r.Brief {
-		cmd = briefScript.Run(ctx, s.rdb, []string{stream}, append([]any{LongData}, args...)...)
+		cmd = briefScript().Run(ctx, s.rdb, []string{stream}, append([]any{LongData}, args...)...)
 	} else {
 		cmd = s.rdb.Do(ctx, args...)
 	}

@@ -43,7 +43,7 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 		fields = append(fields, "labels", string(labels))
 	}
 	args := slices.Concat([]any{e.Time.UnixMilli(), e.Execution, !s.rdb.Embedded, len(fields)}, fields, wire.Args(s.Fields(e)))
-	done, err := startScript.Run(ctx, s.rdb, []string{s.keys.Stream(e.Tenant), s.keys.Execution(e.Tenant, e.Execution), s.keys.Executions(e.Tenant, openIndex)}, args...).Int()
+	done, err := startScript().Run(ctx, s.rdb, []string{s.keys.Stream(e.Tenant), s.keys.Execution(e.Tenant, e.Execution), s.keys.Executions(e.Tenant, openIndex)}, args...).Int()
 	if err != nil {
 		return Failed("start "+e.Execution, err)
 	}

@@ -240,7 +240,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 		keys = append(keys, s.keys.Execution(tenant, f.id), s.keys.History(tenant, f.id), s.keys.Execution(tenant, above))
 		args = append(args, f.id, f.index+1, f.version, f.ended, f.parent)
 	}
-	reply, err := forgetScript.Run(ctx, s.rdb, keys, args...).Slice()
+	reply, err := forgetScript().Run(ctx, s.rdb, keys, args...).Slice()
 	if err != nil {
 		return nil, Failed("remove finished executions", err)
 	}

@@ -23,7 +23,7 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	switch {
 	case mayOvertake(e.Type):
 		args := append([]any{e.Execution, int(commandsKept.Seconds())}, fields...)
-		err = commandScript.Run(ctx, s.rdb, []string{stream, s.keys.Commands(e.Tenant)}, args...).Err()
+		err = commandScript().Run(ctx, s.rdb, []string{stream, s.keys.Commands(e.Tenant)}, args...).Err()
 	case isCommand(e.Type):
 		_, err = s.WriteEvenIfFull(ctx, stream, append([]any{"xadd", stream, "*"}, fields...)...)
 	default:
@@ -58,7 +58,7 @@ func (s *Store) WriteEvenIfFull(ctx context.Context, key string, command ...any)
 	write.SetFirstKeyPos(int8(slices.Index(command, any(key)))) // XGROUP CREATE has it third
 	err = s.rdb.Process(ctx, write)
 	if redis.IsOOMError(err) {
-		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, command...).Err()
+		err = writeEvenIfFullScript().Run(ctx, s.rdb, []string{key}, command...).Err()
 	}
 	if errors.Is(err, redis.Nil) {
 		return false, nil

@@ -72,7 +72,7 @@ func scriptBugs() []scriptBug {
 		{name: "timer fields are not removed", on: "timers become due", changes: []string{"commit function clean string.find 1", "false"}},
 		{name: "an execution starts twice", on: "an operator cancels", changes: []string{"start if 1", "false"}},
 		{name: "pending entries are trimmed", on: "ended executions are", changes: []string{"trim if 4", "false"}},
-		{name: "unread entries are trimmed", on: "ended executions are", changes: []string{"trim if 3", "false"}},
+		{name: "unread entries are trimmed", on: "filters accept", changes: []string{"trim if 3", "false"}},
 		{name: "a child is removed before its parent ends", on: "ended executions are", changes: []string{"forget if 3", "false"}},
 		{name: "an older timer request for a key replaces a newer one", on: "each key has", changes: []string{"set_timers function set if 1", "false"}},
 		{name: "a timer with a key is not cancelled", on: "each key has", changes: []string{"set_timers function cancel if 3", "false"}},

@@ -52,7 +52,7 @@ func (v View) Overview(ctx context.Context, tenant, since string) (Overview, err
 	for _, index := range []string{"open", "completed", "faulted", "cancelled"} {
 		keys = append(keys, v.keys.Executions(tenant, index))
 	}
-	reply, err := overviewScript.Run(ctx, v.rdb, keys, since, overviewEntries, overviewBytes,
+	reply, err := overviewScript().Run(ctx, v.rdb, keys, since, overviewEntries, overviewBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {
 		return Overview{}, store.Failed("read tenant "+tenant, err)
@@ -84,7 +84,7 @@ func (v View) PendingEntries(ctx context.Context, tenant, group string, count in
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	reply, err := pendingScript.Run(ctx, v.rdb, []string{v.keys.Stream(tenant)}, group, count, store.LongData).Slice()
+	reply, err := pendingScript().Run(ctx, v.rdb, []string{v.keys.Stream(tenant)}, group, count, store.LongData).Slice()
 	if err != nil {
 		return nil, store.Failed("read the pending entries", err)
 	}
@@ -111,7 +111,7 @@ func (v View) Latest(ctx context.Context, tenant string, count int, ids ...strin
 	for i, id := range ids {
 		keys[i] = v.keys.History(tenant, id)
 	}
-	reply, err := latestScript.Run(ctx, v.rdb, keys, count, store.LongData).Slice()
+	reply, err := latestScript().Run(ctx, v.rdb, keys, count, store.LongData).Slice()
 	if err != nil {
 		return nil, store.Failed("read the ends of histories", err)
 	}

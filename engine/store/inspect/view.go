@@ -81,7 +81,7 @@ func (v View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 		if err := store.CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		replies = append(replies, streamScript.Eval(ctx, pipe, []string{v.keys.Stream(tenant), v.keys.DeadLetters(tenant)}))
+		replies = append(replies, streamScript().Eval(ctx, pipe, []string{v.keys.Stream(tenant), v.keys.DeadLetters(tenant)}))
 	}
 	if len(replies) == 0 {
 		return nil, nil

@@ -56,7 +56,7 @@ func (r Registry) Define(ctx context.Context, tenant, id, version, text string) 
 		if latest == "" || newer(version, latest) >= 0 {
 			args = append(args, "latest", version)
 		}
-		done, err := defineScript.Run(ctx, r.rdb, []string{key, r.keys.Workflows(tenant)}, args...).Int()
+		done, err := defineScript().Run(ctx, r.rdb, []string{key, r.keys.Workflows(tenant)}, args...).Int()
 		if err != nil || done == 1 {
 			return hash, store.Failed("define "+id, err)
 		}
@@ -102,7 +102,7 @@ func (r Registry) undefine(ctx context.Context, tenant, id string, args ...strin
 		return false, err
 	}
 	keys := []string{r.keys.Definition(tenant, id), r.keys.Workflows(tenant)}
-	n, err := undefineScript.Run(ctx, r.rdb, keys, append([]any{id}, wire.Args(args)...)...).Int()
+	n, err := undefineScript().Run(ctx, r.rdb, keys, append([]any{id}, wire.Args(args)...)...).Int()
 	return n == 1, store.Failed("remove workflow "+id, err)
 }
 

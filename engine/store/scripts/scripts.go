@@ -9,6 +9,7 @@ import (
 	"embed"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,44 +17,51 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// made lists the scripts that packages have created, and reading the hashes of those that write
-// nothing.
+// made lists the scripts that packages have declared, and reading those that write nothing.
 //
 //nolint:gochecknoglobals // filled while packages are initialised
-var (
-	made    []*redis.Script
-	reading = map[string]bool{}
-)
+var made, reading []func() *redis.Script
 
 // Reading is like New for a script that writes nothing: its calls do not wait for replicas.
-func Reading(names ...string) *redis.Script {
+func Reading(names ...string) func() *redis.Script {
 	script := New(names...)
-	reading[script.Hash()] = true
+	reading = append(reading, script)
 	return script
 }
 
 // Writes reports whether a script, identified by its hash, may write.
-func Writes(hash string) bool { return !reading[hash] }
+func Writes(hash string) bool {
+	return !slices.ContainsFunc(reading, func(script func() *redis.Script) bool { return script().Hash() == hash })
+}
 
 // New concatenates files into one script: first the files with functions that the last one calls.
+// It does so at the first call of the result, which commands that need no Redis never make.
 // Packages call New while they are initialised so that All returns every script.
-func New(names ...string) *redis.Script { return From(files, names...) }
+func New(names ...string) func() *redis.Script { return From(files, names...) }
 
 // From is like New with the files of another package.
-func From(files embed.FS, names ...string) *redis.Script {
-	var source strings.Builder
-	for _, name := range names {
-		text, err := files.ReadFile(name + ".lua")
-		if err != nil {
-			panic(err) // the file is embedded
+func From(files embed.FS, names ...string) func() *redis.Script {
+	script := sync.OnceValue(func() *redis.Script {
+		var source strings.Builder
+		for _, name := range names {
+			text, err := files.ReadFile(name + ".lua")
+			if err != nil {
+				panic(err) // the file is embedded
+			}
+			source.Write(text)
 		}
-		source.Write(text)
-	}
-	script := redis.NewScript(source.String())
+		return redis.NewScript(source.String())
+	})
 	made = append(made, script)
 	return script
 }
 
 // All returns the scripts of all packages of the program. Loading them in advance saves a round
 // trip at the first use of each.
-func All() []*redis.Script { return slices.Clone(made) }
+func All() []*redis.Script {
+	all := make([]*redis.Script, len(made))
+	for i, script := range made {
+		all[i] = script()
+	}
+	return all
+}

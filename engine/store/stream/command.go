@@ -32,7 +32,7 @@ func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (
 				return out, err
 			}
 		}
-		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{s.keys.Stream(tenant), s.keys.Commands(tenant)},
+		reply, err := takeCommandsScript().Run(ctx, s.rdb, []string{s.keys.Stream(tenant), s.keys.Commands(tenant)},
 			r.Group, r.Consumer, s.keys.Execution(tenant, ""), commandsTaken, commandsExamined).Slice()
 		if err != nil {
 			return out, store.Failed("take commands", err)

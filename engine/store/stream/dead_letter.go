@@ -152,7 +152,7 @@ func (s Streams) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	if l.Timer != "" {
 		d := timers.DueOf(redis.Z{Member: l.Timer}, l.LastFailure)
 		keys := []string{l.Stream, s.keys.Timers(d.Tenant), s.keys.Stream(d.Tenant)}
-		n, err := replayTimerScript.Run(ctx, s.rdb, keys, append([]any{l.ID, timers.FormatScore(d.Timer.Due()), l.Timer}, timers.New(s.store).SetEvent(d.Timer)...)...).Int()
+		n, err := replayTimerScript().Run(ctx, s.rdb, keys, append([]any{l.ID, timers.FormatScore(d.Timer.Due()), l.Timer}, timers.New(s.store).SetEvent(d.Timer)...)...).Int()
 		return n == 1, store.Failed("replay", err)
 	}
 	fields := make([]string, 0, len(l.Fields)+2)
@@ -162,7 +162,7 @@ func (s Streams) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 		}
 	}
 	fields = append(fields, event.ReplayAttribute, strconv.Itoa(l.Replayed+1))
-	n, err := replayScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.Stream(l.Tenant)}, append([]any{l.ID}, wire.Args(fields)...)...).Int()
+	n, err := replayScript().Run(ctx, s.rdb, []string{l.Stream, s.keys.Stream(l.Tenant)}, append([]any{l.ID}, wire.Args(fields)...)...).Int()
 	return n == 1, store.Failed("replay", err)
 }
 
@@ -192,7 +192,7 @@ func (s Streams) DeadLetter(ctx context.Context, m store.Message, d event.Dead, 
 		args = s.store.AppendFields(args, e)
 	}
 	keys := []string{s.keys.Stream(m.Tenant), s.keys.DeadLetters(m.Tenant)}
-	n, err := deadLetterScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := deadLetterScript().Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, store.Failed("dead-letter a message", err)
 }
 

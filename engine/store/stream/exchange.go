@@ -26,7 +26,7 @@ var (
 func (s Streams) Own(ctx context.Context, tenants []string, process string, lease time.Duration) ([]string, error) {
 	var own []string
 	args := []any{process, lease.Milliseconds()}
-	err := s.onEach(ctx, ownScript, tenants, s.keys.BridgeOwner, args, func(tenant string, reply *redis.Cmd) error {
+	err := s.onEach(ctx, ownScript(), tenants, s.keys.BridgeOwner, args, func(tenant string, reply *redis.Cmd) error {
 		n, err := reply.Int()
 		if n == 1 {
 			own = append(own, tenant)
@@ -101,7 +101,7 @@ func (s Streams) Take(ctx context.Context, tenant string, records []Taken) ([]bo
 				args, size = append(args, text), size+len(text)
 			}
 		}
-		reply, err := receiveScript.Run(ctx, s.rdb, keys, args...).Int64Slice()
+		reply, err := receiveScript().Run(ctx, s.rdb, keys, args...).Int64Slice()
 		if err == nil && len(reply) != n {
 			err = wire.ErrReply
 		}

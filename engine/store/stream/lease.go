@@ -30,7 +30,7 @@ const ReleasedIdle = 24 * time.Hour
 // claim claims entries that have been idle for a lease.
 func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]store.Message, error) {
 	keys := []string{s.keys.Stream(c.tenant), s.keys.Crashes(c.tenant)}
-	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
+	reply, err := claimScript().Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
 		ReleasedIdle.Milliseconds(), c.first, c.count, poisonCrashes, wire.LargeBudget, wire.MaxValue).Slice()
 	if err != nil {
 		return nil, store.Failed("claim", err)
@@ -108,7 +108,7 @@ func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.M
 		for _, m := range part {
 			args = append(args, m.ID)
 		}
-		ids, err := renewScript.Run(ctx, s.rdb, []string{stream}, args...).StringSlice()
+		ids, err := renewScript().Run(ctx, s.rdb, []string{stream}, args...).StringSlice()
 		if err != nil {
 			err = store.Failed("renew or release a lease", err)
 			errs, silent[master] = append(errs, err), store.Temporary(err)

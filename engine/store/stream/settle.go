@@ -25,7 +25,7 @@ func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration
 	}
 	keys := []string{s.keys.Stream(m.Tenant), s.keys.Timers(m.Tenant)}
 	args := append([]any{m.Group, m.ID, m.Consumer, timers.FormatScore(t.FireAt), event.TimerText(&t)}, timers.New(s.store).SetEvent(t)...)
-	n, err := retryScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := retryScript().Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, store.Failed("postpone a message", err)
 }
 
@@ -60,7 +60,7 @@ func (s Streams) Replies(ctx context.Context, replies []Reply) ([]bool, error) {
 		for _, r := range part[:n] {
 			args = s.store.AppendEvent(append(args, &r.Message.ID), r.Event, m.Tenant, false)
 		}
-		out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
+		out, err := replyScript().Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
 		if err == nil && len(out) != 1+n {
 			err = wire.ErrReply
 		}
@@ -81,6 +81,6 @@ func (s Streams) Replies(ctx context.Context, replies []Reply) ([]bool, error) {
 // AcknowledgeOwned acknowledges a message if the consumer still owns it: another consumer that has
 // claimed it may still have to handle it.
 func (s Streams) AcknowledgeOwned(ctx context.Context, m store.Message) error {
-	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+	err := acknowledgeScript().Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
 	return store.Failed("acknowledge", err)
 }

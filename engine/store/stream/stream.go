@@ -80,7 +80,7 @@ func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.
 		groups = store.ServiceGroups()
 	}
 	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, wire.Args(groups)...)
-	err = s.onEach(ctx, trimScript, tenants, s.keys.Stream, args, func(tenant string, reply *redis.Cmd) error {
+	err = s.onEach(ctx, trimScript(), tenants, s.keys.Stream, args, func(tenant string, reply *redis.Cmd) error {
 		n, err := reply.Int64()
 		removed += n
 		return store.Failed("trim the stream of "+tenant, err)
@@ -119,7 +119,7 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, tenants []str
 // least idle, because their processes are gone. Redis recreates a consumer at its next read.
 func (s Streams) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
 	args := []any{group, max(idle, 0).Milliseconds()}
-	return s.onEach(ctx, sweepScript, tenants, s.keys.Stream, args, func(tenant string, reply *redis.Cmd) error {
+	return s.onEach(ctx, sweepScript(), tenants, s.keys.Stream, args, func(tenant string, reply *redis.Cmd) error {
 		return store.Failed("remove consumers of "+group+" of tenant "+tenant, reply.Err())
 	})
 }

@@ -27,7 +27,7 @@ func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error
 	}
 	p.by = operator(by)
 	keys, args := ts.fireCall(p.Tenant, []Due{p.Due}, 0)
-	n, err := firedOf(fireScript.Run(ctx, ts.rdb, keys, args...))
+	n, err := firedOf(fireScript().Run(ctx, ts.rdb, keys, args...))
 	return n == 1, err
 }
 
@@ -54,7 +54,7 @@ func (ts Timers) cancel(ctx context.Context, p Pending, note string, entry ...an
 	if p.Err == nil {
 		identity = storedIdentity(p.Timer)
 	}
-	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, append([]any{p.Member, identity, note}, entry...)...).Int()
+	n, err := cancelTimerScript().Run(ctx, ts.rdb, keys, append([]any{p.Member, identity, note}, entry...)...).Int()
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
@@ -96,7 +96,7 @@ func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (
 	args := []any{p.Member, FormatScore(to), text, store.TimerIdentity(p.Timer), noOrder(), store.TimerNote(p.Timer)}
 	args = ts.store.AppendFields(args, Announcement(moved.Timer))
 	args = append(args, ts.changeEntry(event.TimerScheduled, moved.Timer, p.Now, by)...)
-	n, err := moveTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
+	n, err := moveTimerScript().Run(ctx, ts.rdb, keys, args...).Int()
 	return moved, n == 1, store.Failed("move a timer", err)
 }
 
@@ -163,7 +163,7 @@ func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, 
 		args = append(append(args, FormatScore(t.Due()), text, moved, store.Tombstone(t), len(note)), note...)
 		args = ts.store.AppendFields(args, Announcement(t))
 	}
-	n, err := restoreScript.Run(ctx, ts.rdb, keys, args...).Int()
+	n, err := restoreScript().Run(ctx, ts.rdb, keys, args...).Int()
 	if err != nil || n != 1 {
 		return store.Conflict, store.Failed("restore execution "+x.ID, err)
 	}

@@ -230,11 +230,11 @@ func (ts Timers) Fire(ctx context.Context, tenant string, seen Poll, limit int) 
 	keys, args := ts.fireCall(tenant, seen.Due, from)
 	for known := false; ; known = true {
 		pipe := ts.rdb.Pipeline()
-		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
+		reply := fireScript().EvalSha(ctx, pipe, keys, args...)
 		l := ts.poll(ctx, pipe, tenant, limit, seen)
 		_, err := pipe.Exec(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			err = fireScript.Load(ctx, ts.rdb).Err()
+			err = fireScript().Load(ctx, ts.rdb).Err()
 			if err == nil {
 				continue
 			}

@@ -38,7 +38,7 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 		ID: t.InputID() + "/set/" + strconv.FormatInt(now.UnixNano(), 10), Source: OperatorSource, Type: event.TimerScheduled, Time: now,
 		Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),
 	}))...)
-	switch status, err := setInputScript.Run(ctx, ts.rdb, keys, args...).Text(); {
+	switch status, err := setInputScript().Run(ctx, ts.rdb, keys, args...).Text(); {
 	case err != nil:
 		return false, store.Failed("set an input", err)
 	case status == "set" || status == "moved":

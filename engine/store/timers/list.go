@@ -364,7 +364,7 @@ func (ts Timers) timersBehind(ctx context.Context, q Query, count int) ([]redis.
 	if q.Back {
 		way = "back"
 	}
-	reply, err := timersFromScript.Run(ctx, ts.rdb, []string{key}, score, member, count, way).Slice()
+	reply, err := timersFromScript().Run(ctx, ts.rdb, []string{key}, score, member, count, way).Slice()
 	if err != nil {
 		return nil, store.Failed("list the timers", err)
 	}

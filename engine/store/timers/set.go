@@ -59,7 +59,7 @@ func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied,
 			args = append(args, r.ID, action, FormatScore(r.Timer.Due()), ts.member(&r.Timer), store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
 		}
 		args = append([]any{first.Group, first.Consumer, answered.First, answered.Last}, args...)
-		reply, err := setTimersScript.Run(ctx, ts.rdb, keys, args...).StringSlice()
+		reply, err := setTimersScript().Run(ctx, ts.rdb, keys, args...).StringSlice()
 		if err == nil && (len(reply) < 3 || len(reply[2]) != n) {
 			err = wire.ErrReply
 		}
