@@ -28,6 +28,8 @@ type timeline struct {
 	start time.Time
 	defs  map[string]*dsl.Definition // by id
 	seen  map[string]int             // printed iterations, by execution and reference
+	shown map[string]bool            // runs that are printed, of tasks in iterations
+	noted bool                       // the last line says that iterations are not shown
 
 	retries map[string]int // scheduled retries, by execution and run of the try
 }
@@ -39,7 +41,7 @@ const iterationsShown = 10
 func NewTimeline(sh *cli.Shell, start time.Time) *timeline {
 	return &timeline{
 		sh: sh, on: !sh.Quiet, color: sh.ErrColor(), start: start,
-		defs: map[string]*dsl.Definition{}, seen: map[string]int{}, retries: map[string]int{},
+		defs: map[string]*dsl.Definition{}, seen: map[string]int{}, shown: map[string]bool{}, retries: map[string]int{},
 	}
 }
 
@@ -93,7 +95,6 @@ func (tl *timeline) completed(e event.Event) {
 	if t == nil || json.Unmarshal(e.Data, &c) != nil {
 		return
 	}
-	tl.count(e)
 	if tl.hidden(e) {
 		return
 	}
@@ -176,19 +177,25 @@ func (tl *timeline) task(e event.Event) *dsl.Task {
 	return def.Task(event.ParseRun(e.Task).Ref)
 }
 
-// hidden reports whether enough iterations of a task have been printed.
+// hidden reports whether enough iterations of a task have been printed, and says so once. A run
+// whose start is printed is printed to its end.
 func (tl *timeline) hidden(e event.Event) bool {
 	run := event.ParseRun(e.Task)
-	return history.Index(run.Iteration) != "" && tl.seen[e.Execution+run.Ref] > iterationsShown
-}
-
-// count counts an ended iteration of a task.
-func (tl *timeline) count(e event.Event) {
-	run := event.ParseRun(e.Task)
-	key := e.Execution + run.Ref
-	if tl.seen[key]++; tl.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
-		tl.line(e, e.Task, "…", "", "other iterations are not shown")
+	key, ref := e.Execution+" "+e.Task, e.Execution+run.Ref
+	if history.Index(run.Iteration) == "" || tl.shown[key] {
+		return false
 	}
+	if tl.seen[ref] < iterationsShown {
+		tl.seen[ref]++
+		tl.shown[key] = true
+		return false
+	}
+	if tl.seen[ref] == iterationsShown && !tl.noted {
+		tl.line(e, e.Task, "…", "", "other iterations are not shown")
+		tl.noted = true
+	}
+	tl.seen[ref] = iterationsShown + 1
+	return true
 }
 
 // composite reports whether a task contains other tasks.
@@ -216,6 +223,7 @@ func (tl *timeline) label(e event.Event, t *dsl.Task) string {
 // line prints one line: time, depth, glyph and text, truncated to the width of the
 // terminal.
 func (tl *timeline) line(e event.Event, task, glyph, style, text string) {
+	tl.noted = false
 	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(tl.start)), strings.Repeat("  ", depth(e.Execution, task)))
 	text = cli.Printable(text)
 	if tl.sh.ASCII() {
