@@ -229,7 +229,11 @@ func (ev *evaluator) mismatch(n *Node, f dsl.EventFilter, envelope map[string]an
 		case err != nil:
 			return problemOf(err).Error()
 		case got == nil:
-			return fmt.Sprintf("it has no %s to correlate by", c.Key)
+			why := fmt.Sprintf("it has no %s to correlate by", c.Key)
+			if data, ok := envelope["data"].(map[string]any); ok && data[c.Key] != nil {
+				why += "; from is an expression over the event, whose data is .data"
+			}
+			return why
 		case known && !canonical.Equal(want.V, got):
 			return differs("correlation key "+c.Key, got, want.V)
 		}

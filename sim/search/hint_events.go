@@ -37,7 +37,7 @@ func (h *hints) receiversHint() []Hint {
 			types := invariant.EventTypes(f)
 			if len(types) > 0 && h.receivers[types[0]] > 1 && len(f.Correlate) == 0 {
 				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions, because nothing says which of them it is for. "+
-					"If it is for only one, let the listen task say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", types[0], h.receivers[types[0]])})
+					"If it is for only one, let the listen task say so: correlate: {order: {from: .data.order, expect: '${ $workflow.input.order }'}}", types[0], h.receivers[types[0]])})
 				break
 			}
 		}
