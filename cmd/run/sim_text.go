@@ -86,12 +86,15 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	parts := []string{of(got.Plain, got.PlainOf) + " " + history.Plural(got.PlainOf, "run") + " without faults"}
 	if got.PossibleSingles > 0 {
 		parts = append(parts, of(got.Singles, got.PossibleSingles)+" single "+history.Plural(got.PossibleSingles, "fault"))
+		if got.SinglesFree > 0 {
+			parts = append(parts, history.Number(got.SinglesFree)+" of which never happened")
+		}
 	}
 	if got.SeedsOf > 0 {
 		parts = append(parts, of(got.Seeds, got.SeedsOf)+" "+history.Plural(got.SeedsOf, "seed"))
 	}
-	if without := got.FaultFree - got.Plain; without > 0 && len(got.Faults) > 0 {
-		parts[len(parts)-1] += fmt.Sprintf(", %s of which drew no fault", history.Number(without))
+	if without := got.FaultFree - got.Plain - got.SinglesFree; without > 0 && len(got.Faults) > 0 {
+		parts = append(parts, history.Number(without)+" of which drew no fault")
 	}
 	fmt.Fprintf(w, "  %s\n", strings.Join(parts, ", "))
 	if n, faults := faultCounts(got.Faults, sim.Faults()); n > 0 {

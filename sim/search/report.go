@@ -17,6 +17,7 @@ type Report struct {
 	Companions                  int // number of runs of the simulator's own workflows
 	PossibleSingles             int // number of possible single faults, of which SinglesOf are tried
 	FaultFree                   int // runs without faults and operator actions
+	SinglesFree                 int // single faults that never happened
 	Faults                      map[sim.FaultKind]int
 	Orders                      int       // distinct orders of events
 	Trace                       string    // hash of what happened in all runs: equal for equal searches

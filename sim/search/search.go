@@ -86,6 +86,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 		state.report.PossibleSingles = state.plan.singleCount()
 		state.report.SinglesOf = min(state.report.PossibleSingles, s.Singles)
 		err = state.each(ctx, "single faults", &state.report.Singles, state.report.SinglesOf, state.plan.withCompanions(state.plan.singles()))
+		state.report.SinglesFree = state.report.FaultFree - state.report.Plain
 	}
 	if err == nil {
 		err = state.each(ctx, "seeds", &state.report.Seeds, state.report.SeedsOf, state.plan.withCompanions(state.plan.everySeed()))
