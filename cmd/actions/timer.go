@@ -97,7 +97,7 @@ func Loss(ctx context.Context, e *examine.Examiner, p timers.Pending, status str
 	return loss, needed, nil
 }
 
-// limitLoss describes what is lost with a time limit. A task that waits for something may
+// limitLoss describes what is lost with a timeout. A task that waits for something may
 // never end without it.
 func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss string, needed bool, err error) {
 	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
@@ -108,7 +108,7 @@ func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss
 	if p.TaskID == "" {
 		limited = "the workflow"
 	}
-	loss = limited + " no longer has a time limit"
+	loss = limited + " no longer has a timeout"
 	if !known {
 		return loss + ", and it is unknown whether it would wait forever", true, nil
 	}

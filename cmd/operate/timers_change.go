@@ -96,7 +96,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 	c := t.flags(&cobra.Command{
 		Use:   "cancel {ID… | --execution ID --key KEY}",
 		Short: "Cancel timers, so that they never fire",
-		Long: `Removes timers. Without the timer it waits for, or without the only time limit of a task
+		Long: `Removes timers. Without the timer it waits for, or without the only timeout of a task
 that listens or runs a workflow, an execution would wait forever; without its delivery,
 an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
 execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
@@ -117,7 +117,7 @@ execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 	c.Flags().StringVar(&t.execution, "execution", "", "cancel a timer of the execution `ID`, such as an input")
 	c.Flags().StringVar(&t.key, "key", "", "cancel the timer with the key `KEY`")
 	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t.target))
-	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last time limits and deliveries")
+	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last timeouts and deliveries")
 	return c
 }
 

@@ -136,7 +136,7 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 		case needed.ID != "":
 			out.Timers = append(out.Timers, timerRow(needed.Pending, now))
 		case needed.CancelledBy != "" && needed.Kind == event.TimeoutTimer:
-			out.Waits = append(out.Waits, fmt.Sprintf("%s has cancelled the time limit of %s", needed.CancelledBy, cmp.Or(needed.TaskID, "the workflow")))
+			out.Waits = append(out.Waits, fmt.Sprintf("%s has cancelled the timeout of %s", needed.CancelledBy, cmp.Or(needed.TaskID, "the workflow")))
 		}
 	}
 	inputs, err := timers.New(l.store).Inputs(ctx, x.Tenant, x.ID)

@@ -46,7 +46,7 @@ func TimerName(kind event.TimerKind, key string) string {
 	case event.RetryTimer:
 		return "pause before the next attempt"
 	case event.TimeoutTimer:
-		return strings.TrimSpace(key + " time limit")
+		return strings.TrimSpace(key + " timeout")
 	case event.InputTimer:
 		return "input " + key
 	case event.StartTimer, event.DeliveryTimer:
@@ -81,6 +81,9 @@ func happens(e event.Event, ofTimer string) string {
 		}
 		return fmt.Sprintf("%s is set: %s, until %s", timer, Exact(time.Duration(d.DurationMS)*time.Millisecond), d.FireAt.In(e.Time.Location()).Format(time.RFC3339Nano))
 	case event.TimerFired:
+		if d.Kind == event.TimeoutTimer {
+			return timer + " expires" + d.by()
+		}
 		return timer + " is over" + d.by()
 	case event.TimerCancelled:
 		return timer + " is cancelled" + d.by()

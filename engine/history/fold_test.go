@@ -116,7 +116,7 @@ func TestDescribe(t *testing.T) {
 		{event.TaskCompleted, task, event.Completed{Success: true, Output: []byte("7")}, "task charge[2] attempt 2 ends with 7"},
 		{event.TaskCompleted, task, event.Completed{Success: true, Then: "pay"}, "task charge[2] attempt 2 continues with pay"},
 		{event.TimerScheduled, task, event.Timer{FireAt: due, DurationMS: 5000}, "the wait of task charge[2] attempt 2 is set: 5s, until 2026-01-01T00:00:05Z"},
-		{event.TimerFired, "", event.Timer{Kind: event.TimeoutTimer}, "the time limit of the workflow is over"},
+		{event.TimerFired, "", event.Timer{Kind: event.TimeoutTimer}, "the timeout of the workflow expires"},
 		{event.WorkflowFailed, "", event.Ended{Error: &event.Problem{Type: "t", Status: 500, Instance: "/do/0/a"}}, "the workflow faults: t (t, status 500) at /do/0/a"},
 		{event.WorkflowCancelled, "", event.Ended{Reason: "no"}, "the workflow is cancelled: no"},
 	} {

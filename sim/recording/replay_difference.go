@@ -118,7 +118,7 @@ func (rp *replay) locate(d *Difference, execution string) {
 	if doc == nil {
 		return
 	}
-	if d.task == "" && strings.Contains(d.Recorded+d.Replayed, "time limit of the workflow") {
+	if d.task == "" && strings.Contains(d.Recorded+d.Replayed, "timeout of the workflow") {
 		d.task, d.now = timeLimit, timeLimit
 	}
 	d.RecordedAt = placeOf(doc.was, rp.Name, event.ParseRun(d.task).Ref)
