@@ -1,7 +1,10 @@
 package cmd
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"flunq.io/flunq/cmd/cli"
 )
@@ -35,5 +38,15 @@ needs the package bash-completion.`,
 				return cli.Misusef("no completion for shell %q: want %s%s", args[0], cli.OneOf(shells), cli.DidYouMean(args[0], shells, ""))
 			}
 		},
+	}
+}
+
+// unquoteFlags removes the backquotes in descriptions of flags, which Cobra prints in completions.
+func unquoteFlags(c *cobra.Command) {
+	unquote := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	c.Flags().VisitAll(unquote)
+	c.PersistentFlags().VisitAll(unquote)
+	for _, sub := range c.Commands() {
+		unquoteFlags(sub)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +43,9 @@ func Execute(ctx context.Context, args []string, streams cli.Streams) int {
 	root := newRoot(sh)
 	// Given a nil list, Cobra would use the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		unquoteFlags(root)
+	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = cli.Interrupted(err)

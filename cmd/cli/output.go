@@ -74,8 +74,20 @@ func Offer(c *cobra.Command, flag string, words *Choice) {
 	CompleteFlag(c, flag, cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// CompleteFlag sets how the shell completes the values of a flag.
+// CompleteFlag sets how the shell completes the values of a flag, of a list its last one.
 func CompleteFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
+		one := complete
+		complete = func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+			before := text[:strings.LastIndexByte(text, ',')+1]
+			words, directive := one(c, args, text[len(before):])
+			words = slices.Clone(words)
+			for i := range words {
+				words[i] = before + words[i]
+			}
+			return words, directive
+		}
+	}
 	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the caller has defined the flag
 	}
