@@ -190,6 +190,10 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 		Tenant: r.Tenant, Workflow: x.Workflow, Execution: e.input.execution, FireAt: at, DurationMS: max(at.Sub(in.Time).Milliseconds(), 0),
 		Kind: event.InputTimer, Key: cmp.Or(e.input.key, in.ID), Input: event.EncodeInput(in), OnReject: e.input.onReject,
 	}
+	heard, err := e.heard(ctx, r, t)
+	if err != nil {
+		return err
+	}
 	moved, err := timers.New(r.Store).SetInput(ctx, t, in.Time)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -198,6 +202,9 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 		return cli.Repeatable(in.ID, err)
 	}
 	cli.HintUnserved(ctx, e.sh, r, "worker", "timer")
+	if !heard {
+		e.sh.Hint("no task of %s listens for %s now: the input is dropped unless one does when it arrives (--on-reject park=1h keeps it)", t.Execution, in.Type)
+	}
 	row := setRow{
 		ID: in.ID, Type: string(in.Type), Source: in.Source, Tenant: r.Tenant, Execution: t.Execution, Key: t.Key, Due: at.UTC(), Timer: timerName(t), Moved: moved,
 	}
@@ -210,6 +217,16 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 		text += " in " + history.Duration(left)
 	}
 	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
+}
+
+// heard reports whether the execution listens for an input that is due now and will be dropped
+// otherwise.
+func (e *emission) heard(ctx context.Context, r *cli.Remote, t event.Timer) (bool, error) {
+	if t.DurationMS > 0 || e.input.onReject != "" {
+		return true, nil
+	}
+	listeners, err := r.Store.Listeners(ctx, r.Tenant, e.typ)
+	return slices.Contains(listeners, t.Execution), err
 }
 
 // due holds the flags that set when a timer of an execution fires, and its key.
