@@ -164,7 +164,7 @@ func (r *replaying) end(took time.Duration) error {
 		}
 	}
 	if r.files > 1 {
-		r.sh.Hint("replayed in %s, %s a second", history.Duration(took), history.Number(int(float64(r.files)/took.Seconds())))
+		r.sh.Hint("replayed in %s, %s a second", history.Duration(took), history.Count(int(float64(r.files)/took.Seconds()), "recording"))
 	}
 	return nil
 }

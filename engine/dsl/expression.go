@@ -382,11 +382,14 @@ func (p *expressions) unknownVariable(n *yaml.Node, src inside, name string, s s
 			candidates = append(candidates, "$"+known)
 		}
 	}
-	message := "there is no variable %s"
+	message, help := "there is no variable %s", p.guess("$"+name, candidates)
 	if scope(nil).exported().has(name) {
 		message = "the variable %s has no value here"
 	}
-	p.Mistake(at, p.guess("$"+name, candidates), message, yaml.Quote("$"+name))
+	if name == "output" {
+		help = "only export.as has it; in output.as, . is what the task returned"
+	}
+	p.Mistake(at, help, message, yaml.Quote("$"+name))
 }
 
 // variableAt returns the index at which an expression names a variable, or -1.

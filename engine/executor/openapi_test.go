@@ -228,7 +228,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 		{"shop", "", nil, event.Configuration, 400, `no operation ""`},
 		{"shop", "${ 7 }", nil, event.Expression, 400, "operationId is a number"},
 		{"shop", "getItem", "${ 7 }", event.Expression, 400, "parameters is a number"},
-		{"shop", "getItem", object{"id": nil}, event.Validation, 400, `getItem needs "id" (in path)`},
+		{"shop", "getItem", object{"id": nil}, event.Validation, 400, `getItem needs "id" (in path), which is null`},
 		{"shop", "getItem", object{"id": ""}, event.Validation, 400, `"id" is empty`},
 		{"shop", "getItem", object{"id": ".."}, event.Validation, 400, "another path"},
 		{"shop", "getItem", object{"id": 1, "long": "de"}, event.Validation, 400, `no "long" (did you mean "lang"?)`},

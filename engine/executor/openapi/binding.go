@@ -37,7 +37,11 @@ func (b *binding) bind() error {
 		b.used[p.name] = true
 		if value == nil {
 			if p.required || p.in == "path" {
-				missing = append(missing, fmt.Sprintf("%q (in %s)", p.name, p.in))
+				text := fmt.Sprintf("%q (in %s)", p.name, p.in)
+				if _, given := b.given[p.name]; given {
+					text += ", which is null"
+				}
+				missing = append(missing, text)
 			}
 			continue
 		}
