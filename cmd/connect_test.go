@@ -62,6 +62,12 @@ func TestPassword(t *testing.T) {
 			if code := run("run", example); code != 0 {
 				t.Errorf("run: code %d: %s", code, &errs)
 			}
+			// Both addresses get the password.
+			move := []string{"tenants", "mv", "nobody", "--from", server.Addr(), "--to", "redis://" + server.Addr() + "/1"}
+			code := cmd.Execute(t.Context(), move, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: environment(c.env)})
+			if code != cli.ExitFailed || !strings.Contains(errs.String(), "tenant nobody: not found") {
+				t.Errorf("tenants mv: code %d: %s", code, &errs)
+			}
 		}
 		run("config", "show")
 		if shown := out.String() + errs.String(); strings.Contains(shown, "ss/w") || strings.Contains(shown, "%41") {

@@ -98,8 +98,8 @@ func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Copies all data of a tenant, including its timers, compares both sides, deletes the original,
 and only then hands the tenant over to the services of the other Redis. Meanwhile no process
 may serve it on the old Redis: stop those that do, or let them serve others (--tenant). If the
-command is interrupted, run it again. Programs that start executions or send events must
-use the new address afterwards.`,
+command is interrupted, run it again. REDIS_PASSWORD applies to each URL without a password.
+Programs that start executions or send events must use the new address afterwards.`,
 		Example: `  flunq tenants mv acme --from redis://one:6379 \
     --to redis-cluster://a:6379,b:6379 --yes`,
 		Args: cli.OneArgument("tenant"),
@@ -128,7 +128,7 @@ type movedTenant struct {
 func (ch *change) moveTenant(ctx context.Context, tenant, from, to string) error {
 	var stores [2]*store.Store
 	for i, url := range []string{from, to} {
-		rdb, err := cli.Dial(ctx, url)
+		rdb, err := cli.Dial(ctx, cli.WithPassword(ch.sh, url))
 		if err != nil {
 			return err
 		}

@@ -149,6 +149,16 @@ func TestDecodeNull(t *testing.T) {
 	}
 }
 
+// RFC 3339 allows a time with t and z.
+func TestDecodeTime(t *testing.T) {
+	t.Parallel()
+	const value = `{"specversion":"1.0","id":"1","source":"/s","type":"t","time":"2026-11-24t12:00:00.5z"}`
+	e, err := cloudevents.Decode(&cloudevents.Message{Topic: "in", Value: []byte(value)}, "")
+	if want := time.Date(2026, 11, 24, 12, 0, 0, 5e8, time.UTC); err != nil || !e.Time.Equal(want) {
+		t.Errorf("time %v, %v, want %v", e.Time, err, want)
+	}
+}
+
 // The error for an unreadable message says what is wrong with it.
 func TestDecodeUnreadable(t *testing.T) {
 	t.Parallel()

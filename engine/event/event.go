@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -149,7 +150,7 @@ func FromFields(fields []string) (Event, error) {
 		case "type":
 			e.Type = Type(s)
 		case "time":
-			t, err := time.Parse(time.RFC3339Nano, s)
+			t, err := time.Parse(time.RFC3339Nano, strings.ToUpper(s)) // RFC 3339 allows t and z
 			if err != nil {
 				bad = fmt.Errorf("attribute time: %w", err)
 				break
