@@ -82,7 +82,7 @@ func (b *BridgeSettings) table() []setting {
 		{"NATS_MAX_BYTES", nil, whole(&b.Server.MaxBytes, 0, 1<<50), "size of that stream above which the oldest messages are removed; 0: no limit"},
 		{"NATS_MODE", nil, word(&b.NATS.mode, "binary", structured), "content mode of CloudEvents in NATS (default: KAFKA_MODE)"},
 		{"NATS_SUBJECT", nil, text(&b.NATS.publish), "NATS subject that a tenant's events are published to; the event type is appended"},
-		{"NATS_LISTEN", nil, list(&b.NATS.listen), "comma-separated list of NATS subjects whose messages become events; none: no subjects"},
+		{"NATS_LISTEN", nil, list(&b.NATS.listen), "comma-separated list of subjects of NATS_STREAM whose messages become events; none: no subjects"},
 		{"NATS_LISTEN_TYPE", nil, text(&b.NATS.plain), "event type for messages that are not CloudEvents (default: they are dead-lettered)"},
 		{"NATS_TRUSTED", nil, list(&b.NATS.trusted), "subjects of NATS_LISTEN whose messages may be events of the engine, such as task results"},
 		{"NATS_START", nil, list(&b.NATS.start), "comma-separated list of workflows that events start: TYPE=NAME or TYPE=NAME:VERSION"},
