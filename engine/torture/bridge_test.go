@@ -354,6 +354,8 @@ func (n natsProgram) read(ctx context.Context, take func(m cloudevents.Message) 
 		n.w.t.Error(err)
 		return
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	arrived := make(chan jetstream.Msg)
 	reading, err := consumer.Consume(func(msg jetstream.Msg) {
 		select {
@@ -365,9 +367,7 @@ func (n natsProgram) read(ctx context.Context, take func(m cloudevents.Message) 
 		n.w.t.Error(err)
 		return
 	}
-	ctx, stop := context.WithCancel(ctx)
 	defer reading.Stop()
-	defer stop()
 	for {
 		select {
 		case msg := <-arrived:
