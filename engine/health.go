@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ type Health struct {
 	Kind, Name string
 	Status     Status
 	Failures   int       // consecutive failed steps
-	Err        error     // of the last step
+	Err        error     // of the last step, or why the one in progress is too slow
 	Since      time.Time // when a step last succeeded, by the machine's clock
 }
 
@@ -83,6 +84,9 @@ func (p *serviceHealth) health(now time.Time) Health {
 		h.Status = Unhealthy
 	case p.failed > 0, stuck > slowAfter:
 		h.Status = Degraded
+	}
+	if stuck > slowAfter && h.Err == nil {
+		h.Err = fmt.Errorf("a step of the %s has not ended for %s", p.service.Kind, stuck.Round(time.Second))
 	}
 	return h
 }

@@ -40,3 +40,17 @@ func TestStepLog(t *testing.T) {
 		t.Errorf("logged\n%swant\n%s", text.String(), strings.Join(want, ""))
 	}
 }
+
+// A service whose step takes too long says so, although no step has failed.
+func TestSlowStep(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	slow := serviceHealth{service: Service{Kind: "bridge"}, lastGood: now}
+	slow.begin(now)
+	if h := slow.health(now.Add(slowAfter)); h.Status != Healthy || h.Err != nil {
+		t.Errorf("%s, %v, want %s", h.Status, h.Err, Healthy)
+	}
+	if h := slow.health(now.Add(slowAfter + 2*time.Second)); h.Status != Degraded || h.Err == nil || h.Err.Error() != "a step of the bridge has not ended for 12s" {
+		t.Errorf("%s, %v, want %s with a reason", h.Status, h.Err, Degraded)
+	}
+}
