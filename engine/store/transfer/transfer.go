@@ -67,10 +67,11 @@ func (m *Move) Find(ctx context.Context) error {
 	if err := store.CheckTenant(m.Tenant); err != nil {
 		return err
 	}
-	err := Unserved(ctx, m.From, m.Tenant)
-	if err != nil {
-		return err
+	served := Unserved(ctx, m.From, m.Tenant)
+	if served != nil && !errors.Is(served, ErrServed) {
+		return served
 	}
+	var err error
 	if m.keys, err = suffixes(ctx, m.From, m.Tenant); err != nil {
 		return err
 	}
@@ -84,6 +85,9 @@ func (m *Move) Find(ctx context.Context) error {
 		return store.Failed("look for an earlier attempt", err)
 	}
 	m.copied = state == copied
+	if served != nil && (m.Keys > 0 || m.copied) { // a process of all tenants also serves unknown ones
+		return served
+	}
 	if m.Keys > 0 && (state == "" && len(there) > 0 || slices.Contains(there, streamSuffix)) {
 		if err := m.unused(ctx, there, state == copying); err != nil {
 			return err

@@ -236,7 +236,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A tenant is not moved while a process serves it that is only a bridge, and writes to its stream.
+// A tenant is not moved while a process serves it that is only a bridge, and writes to its stream. Of a
+// tenant that does not exist this is not said.
 func TestMoveOfBridged(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Serve(t).Client(t)
@@ -245,10 +246,14 @@ func TestMoveOfBridged(t *testing.T) {
 	m := &transfer.Move{Tenant: "acme", From: from, To: store.New(redistest.Serve(t).Client(t), store.Options{})}
 	must(t, m.Find(t.Context()))
 	must(t, processes.In(from).Register(t.Context(), &processes.Process{
-		Name: "b", Tenants: []string{"acme"}, Services: []processes.Service{{Name: "bridge", Group: "bridge-kafka"}},
+		Name: "b", Tenants: []string{"acme", "unknown"}, Services: []processes.Service{{Name: "bridge", Group: "bridge-kafka"}},
 	}))
 	if err := m.Find(t.Context()); !errors.Is(err, transfer.ErrServed) {
 		t.Errorf("found %v, want that a process serves the tenant", err)
+	}
+	m.Tenant = "unknown"
+	if err := m.Find(t.Context()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("found %v, want that there is no such tenant", err)
 	}
 }
 
