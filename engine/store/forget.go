@@ -279,7 +279,7 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 // weighed is the maximum number of executions to measure per index; entryOverhead is the approximate
 // number of bytes of an index entry besides its member.
 const (
-	weighed       = 8
+	weighed       = 64
 	entryOverhead = 90
 )
 

@@ -75,11 +75,15 @@ var removals = []check{
 			t.Skip("only redis-server knows how much memory a key takes")
 		}
 		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		for i := range 3 {
+		for i := range 12 {
 			w.started(t, fmt.Sprint("large", i), "test.wf", at)
 			c := step(0, nil)
 			c.Execution, c.Status, c.Ended, c.Started, c.Now = fmt.Sprint("large", i), "completed", true, at, at
-			c.Output = json.RawMessage(strconv.Quote(strings.Repeat("x", 50_000)))
+			size := 5_000
+			if i == 3 { // neither among the first four by id nor among the last four
+				size *= 20
+			}
+			c.Output = json.RawMessage(strconv.Quote(strings.Repeat("x", size)))
 			w.commit(t, c, store.Committed)
 		}
 		for i := range 50 {
