@@ -91,7 +91,7 @@ func (p *serviceHealth) health(now time.Time) Health {
 	return h
 }
 
-// Health returns the health of this process' services, in the order in which they started. It
+// Health returns the health of this process's services, in the order in which they started. It
 // is empty before Run.
 func (e *Engine) Health() []Health {
 	e.mu.Lock()

@@ -290,10 +290,9 @@ func (chk *checker) documented(key string, t *Trial) bool {
 		if !ours {
 			continue
 		}
-		for _, prefix := range []string{"events:", "executions:", "workflow:definition:", "listen:"} {
-			if strings.HasPrefix(rest, prefix) {
-				return true
-			}
+		begins := func(prefix string) bool { return strings.HasPrefix(rest, prefix) }
+		if slices.ContainsFunc([]string{"events:", "executions:", "workflow:definition:", "listen:"}, begins) {
+			return true
 		}
 		id, isExecution := strings.CutPrefix(rest, "execution:")
 		id, _ = store.CutHistory(id)

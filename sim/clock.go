@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -28,10 +29,7 @@ func (c *clock) wait(ctx context.Context, next time.Time, calls *calls) time.Tim
 	if c.pace == 0 && calls.open == 0 {
 		return next
 	}
-	pace := c.pace
-	if pace == 0 {
-		pace = 1 // real calls take real time
-	}
+	pace := cmp.Or(c.pace, 1) // real calls take real time
 	began := c.real
 	if c.pace == 0 {
 		began = calls.since

@@ -294,12 +294,8 @@ func (sched *scheduler) wakeRenewals() bool {
 // busy reports whether an executor of a process is within a step, and the process is not
 // frozen.
 func (sched *scheduler) busy(p *process) bool {
-	for _, s := range sched.active {
-		if s.process == p && s.Kind == "executor" && !s.parked && !sched.clock.now.Before(p.frozen) {
-			return true
-		}
-	}
-	return false
+	return !sched.clock.now.Before(p.frozen) &&
+		slices.ContainsFunc(sched.active, func(s *service) bool { return s.process == p && s.Kind == "executor" && !s.parked })
 }
 
 // nextWake returns the earliest time at which a service wants a turn; zero if there is

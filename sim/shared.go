@@ -175,7 +175,7 @@ func (cfg Config) WithForeignDefinitions() Config {
 	return cfg
 }
 
-// definitions returns those that a tenant registers, the main one last.
+// definitions returns the definitions that a tenant registers, the main one last.
 func (sh *shared) definitions(tenant string) []*dsl.Definition {
 	own := sh.cfg.Definitions()
 	if tenant != sh.cfg.Tenant && len(sh.cfg.foreignDefinitions) > 0 {

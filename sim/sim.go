@@ -9,6 +9,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -139,14 +140,9 @@ func (cfg Config) WithDefaults() Config {
 	if cfg.Start.IsZero() {
 		cfg.Start = Epoch()
 	}
-	if cfg.Tenant == "" {
-		cfg.Tenant = "default"
-	}
+	cfg.Tenant, cfg.Executors = cmp.Or(cfg.Tenant, "default"), cmp.Or(cfg.Executors, 64)
 	if cfg.ID == "" {
 		cfg.ID = fmt.Sprintf("run-%013x", Choice(cfg.Seed, cfg.Definition.ID())>>12)
-	}
-	if cfg.Executors == 0 {
-		cfg.Executors = 64
 	}
 	cfg.Processes, cfg.Executions = max(cfg.Processes, 1), max(cfg.Executions, 1)
 	if cfg.Limits == (decide.Limits{}) {

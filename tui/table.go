@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -102,11 +103,7 @@ func (t *table) current() Row {
 // chosen returns the ids that an action applies to: the marked ones, or else the current
 // one.
 func (t *table) chosen() []string {
-	var ids []string
-	for id := range t.marked {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
+	ids := slices.Sorted(maps.Keys(t.marked))
 	if id := t.current().ID; len(ids) == 0 && id != "" {
 		ids = []string{id}
 	}

@@ -50,11 +50,10 @@ func (b *batch) annotation(at spec.Place, title, message string) {
 func (b *batch) inWorkspace(file string) string {
 	root := b.sh.Env("GITHUB_WORKSPACE")
 	whole, err := filepath.Abs(file)
-	if root == "" || err != nil {
-		return filepath.ToSlash(file)
-	}
-	if inside, err := filepath.Rel(root, whole); err == nil && filepath.IsLocal(inside) {
-		return filepath.ToSlash(inside)
+	if root != "" && err == nil {
+		if inside, err := filepath.Rel(root, whole); err == nil && filepath.IsLocal(inside) {
+			file = inside
+		}
 	}
 	return filepath.ToSlash(file)
 }

@@ -224,8 +224,8 @@ func (m *mover) read(ctx context.Context) (work, error) {
 	for _, stream := range m.streams {
 		all = append(all, replies{pipe.XInfoGroups(ctx, stream), pipe.XRevRangeN(ctx, stream, "+", "-", 1)})
 	}
-	var refused redis.Error // a key that is not a stream has no groups
-	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &refused) {
+	_, err := pipe.Exec(ctx)
+	if _, refused := errors.AsType[redis.Error](err); err != nil && !refused { // a key that is not a stream has no groups
 		return w, fmt.Errorf("read the streams: %w", err)
 	}
 	var marks []string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -60,7 +61,6 @@ func (l *layout) text() []byte {
 		var text string
 		switch l.kinds[i] {
 		case blank:
-			text = ""
 		case comment:
 			text = spaces(l.commentColumn(i)) + strings.TrimSpace(line)
 		case marker:
@@ -107,9 +107,11 @@ func (l *layout) structure(i int) string {
 	out := spaces(l.columns[n])
 	for ; ; n = n.children[0] {
 		end := n.at.byte + 1
-		if out += "-"; !n.item {
-			colon := n.keyEnd.byte + strings.IndexByte(line[n.keyEnd.byte:], ':')
-			out, end = out[:len(out)-1]+line[n.at.byte:n.keyEnd.byte]+":", colon+1
+		if n.item {
+			out += "-"
+		} else {
+			out += line[n.at.byte:n.keyEnd.byte] + ":"
+			end = n.keyEnd.byte + strings.IndexByte(line[n.keyEnd.byte:], ':') + 1
 		}
 		if len(n.children) == 0 || n.children[0].flow || n.children[0].at.line != i {
 			rest := strings.TrimLeft(line[end:], " \t")
@@ -178,31 +180,14 @@ func (l *layout) commentColumn(i int) int {
 	}
 }
 
-// sameMeaning reports whether two sources have the same words and the same tree.
+// sameMeaning reports whether two sources have the same tree, and differ only in white space.
 func sameMeaning(a, b []byte) bool {
-	words := func(text []byte) string {
-		return strings.Map(func(r rune) rune {
-			if unicode.IsSpace(r) {
-				return -1
-			}
-			return r
-		}, string(text))
-	}
+	unspaced := func(text []byte) string { return strings.Join(strings.Fields(string(text)), "") }
 	var left, right yaml3.Node
-	if words(a) != words(b) || yaml3.Unmarshal(a, &left) != nil || yaml3.Unmarshal(b, &right) != nil {
-		return false
-	}
-	return sameTree(&left, &right)
+	return unspaced(a) == unspaced(b) && yaml3.Unmarshal(a, &left) == nil && yaml3.Unmarshal(b, &right) == nil && sameTree(&left, &right)
 }
 
 func sameTree(a, b *yaml3.Node) bool {
-	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor || a.Style != b.Style || len(a.Content) != len(b.Content) {
-		return false
-	}
-	for i := range a.Content {
-		if !sameTree(a.Content[i], b.Content[i]) {
-			return false
-		}
-	}
-	return true
+	return a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value && a.Anchor == b.Anchor && a.Style == b.Style &&
+		slices.EqualFunc(a.Content, b.Content, sameTree)
 }

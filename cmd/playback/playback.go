@@ -64,9 +64,7 @@ type document struct {
 
 // New returns an empty playback that plays from the start.
 func New(opts Options) *Playback {
-	if opts.Pace < 0 {
-		opts.Pace = 0
-	}
+	opts.Pace = max(opts.Pace, 0)
 	pb := &Playback{
 		opts: opts, byID: map[string]*track{}, docs: map[*dsl.Definition]*document{},
 		added: opts.Now(), breaks: map[string]bool{},

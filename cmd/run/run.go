@@ -270,12 +270,7 @@ func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config) error {
 
 // calls reports whether a workflow contains calls.
 func calls(def *dsl.Definition) bool {
-	for _, t := range def.Tasks() {
-		if t.Kind == dsl.Call {
-			return true
-		}
-	}
-	return false
+	return sim.HasTask(def, func(t *dsl.Task) bool { return t.Kind == dsl.Call })
 }
 
 // list prints the examples.

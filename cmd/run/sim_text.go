@@ -28,7 +28,7 @@ func (s *searcher) write(got *searched) {
 	fmt.Fprintf(w, "%s: %s\n", cli.Printable(name), cli.Paint(s.sh.OutColor(), style, text))
 	s.writeCounts(w, got)
 	if len(got.Unmocked) > 0 {
-		fmt.Fprintf(w, "\n%s %s, which make calls that no mock answers:\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not evaluated:"), history.Count(got.UnmockedRuns, "run")+" with faults")
+		fmt.Fprintf(w, "\n%s %s with faults, which make calls that no mock answers:\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not evaluated:"), history.Count(got.UnmockedRuns, "run"))
 		for _, text := range got.Unmocked {
 			fmt.Fprintf(w, "  %s\n", cli.Printable(got.redact(text)))
 		}

@@ -104,12 +104,7 @@ func cannotMatch(f tui.Filter, text string) bool {
 		return false
 	}
 	text = strings.ToLower(text)
-	for _, name := range []string{"workflow", "execution", "task"} {
-		if part := f.Fields[name]; part != "" && !strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"workflow", "execution", "task"}, func(name string) bool { return !strings.Contains(text, f.Fields[name]) })
 }
 
 func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,12 +219,7 @@ func (in *In) dead(r stream.Taken, m *cloudevents.Message, fields []string, reas
 }
 
 func (in *In) trusts(topic, tenant string) bool {
-	for _, pattern := range in.opts.Trusted {
-		if topicOf(pattern, tenant) == topic {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.opts.Trusted, func(pattern string) bool { return topicOf(pattern, tenant) == topic })
 }
 
 // start starts the workflow for an event's type, if any. The id of the execution is derived from

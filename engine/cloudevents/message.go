@@ -163,12 +163,7 @@ func published(e event.Event) event.Event {
 func attributesOf(e event.Event, entry string) ([]string, []byte) {
 	data := []byte(e.Data)
 	e.Data = nil
-	if e.ID == "" {
-		e.ID = entry
-	}
-	if e.Source == "" {
-		e.Source = "/flunq"
-	}
+	e.ID, e.Source = cmp.Or(e.ID, entry), cmp.Or(e.Source, "/flunq")
 	fields := e.Fields()
 	if e.Ext[dataContentType] == "" && len(data) > 0 {
 		media := jsonType

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -200,9 +201,7 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 	}
 	m.close(n)
 	m.recordCompleted(n, out)
-	if directive == "" {
-		directive = n.task.Then
-	}
+	directive = cmp.Or(directive, n.task.Then)
 	parent := n.parent
 	m.enqueue(parent, func() { m.childDone(parent, n, out, directive) })
 }
@@ -328,9 +327,7 @@ func (env *Env) publishable(p *event.Problem, ref string) *event.Problem {
 	full := *p
 	full.Type = event.FullType(p.Type, env.base)
 	full.Title, full.Detail = env.opts.Redactor.Redact(p.Title), env.opts.Redactor.Redact(p.Detail)
-	if full.Instance == "" {
-		full.Instance = ref
-	}
+	full.Instance = cmp.Or(p.Instance, ref)
 	return &full
 }
 

@@ -62,11 +62,9 @@ func (m *machine) announce(typ event.Type, t event.Timer) {
 
 // cancelTimer cancels a timer, unless an operator has already done so.
 func (m *machine) cancelTimer(t event.Timer) {
-	if len(m.CancelledTimers) > 0 {
-		if i := slices.IndexFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) }); i >= 0 {
-			m.CancelledTimers = slices.Delete(m.CancelledTimers, i, i+1)
-			return
-		}
+	if i := slices.IndexFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return gone.Same(t) }); i >= 0 {
+		m.CancelledTimers = slices.Delete(m.CancelledTimers, i, i+1)
+		return
 	}
 	t.MovedTo = time.Time{} // it is identified by its original time
 	m.d.Cancel = append(m.d.Cancel, t)

@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -58,15 +59,11 @@ func ParseRun(id string) Run {
 // version have no nonce, and their key remains
 // "<execution><reference>/<iteration>".
 func (r Run) IdempotencyKey(tenant, execution, nonce string) string {
-	iteration := r.Iteration
-	if iteration == "" {
-		iteration = "0"
-	}
 	key := execution
 	if nonce != "" {
 		key = tenant + "/" + execution + "/" + nonce
 	}
-	return key + r.Ref + "/" + iteration
+	return key + r.Ref + "/" + cmp.Or(r.Iteration, "0")
 }
 
 // Started is the data of ExecutionStarted.

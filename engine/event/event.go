@@ -82,12 +82,7 @@ const (
 
 // AttributeName reports whether CloudEvents allows name for an attribute.
 func AttributeName(name string) bool {
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
+	return name != "" && !strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') })
 }
 
 // OwnAttributes returns the attributes that every event has or that the engine uses.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,12 +112,7 @@ func (t Timer) ReadInput() (Event, error) {
 		return e, fmt.Errorf("has an input of type %s, which a timer of kind %s cannot deliver", e.Type, t.Kind)
 	}
 	e.Tenant, e.Workflow, e.Execution, e.Task = t.Tenant, t.Workflow, t.Execution, ""
-	if e.ID == "" {
-		e.ID = t.InputID()
-	}
-	if e.Source == "" {
-		e.Source = "/flunq/timer"
-	}
+	e.ID, e.Source = cmp.Or(e.ID, t.InputID()), cmp.Or(e.Source, "/flunq/timer")
 	if e.Time.IsZero() {
 		e.Time = t.FireAt
 	}

@@ -1,6 +1,9 @@
 package event
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Problem is a workflow error in the form of RFC 7807.
 type Problem struct {
@@ -48,10 +51,7 @@ func NewProblem(short, detail string) *Problem {
 
 // Error returns the problem in one line.
 func (p *Problem) Error() string {
-	text := p.Title
-	if text == "" {
-		text = ShortType(p.Type)
-	}
+	text := cmp.Or(p.Title, ShortType(p.Type))
 	if p.Detail != "" {
 		text += ": " + p.Detail
 	}

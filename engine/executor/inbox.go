@@ -478,10 +478,7 @@ func (r *readAhead) saw(events, calls, tenants int) {
 
 // took records how long a call took from read to reply.
 func (r *readAhead) took(ms int64) {
-	if r.duration == 0 {
-		r.duration = ms
-	}
-	r.duration = max(1, (3*r.duration+ms)/4)
+	r.duration = max(1, (3*cmp.Or(r.duration, ms)+ms)/4)
 }
 
 // idleExecutors holds the executors of a process that wait for work.

@@ -185,11 +185,7 @@ func (r *resolver) meant(f *gojq.Func, at int) string {
 	if r.known(name) {
 		return fmt.Sprintf("did you mean %q?", "$"+name)
 	}
-	names := make([]string, 0, len(builtins()))
-	for known := range builtins() {
-		names = append(names, known)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(builtins()))
 	if guess := spelling.Word(name, names); guess != "" && (len(f.Args) > 0 || spelling.Limit(name) < 2 || len(name) > 4) {
 		return fmt.Sprintf("did you mean %q?", guess)
 	}

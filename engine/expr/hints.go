@@ -258,11 +258,7 @@ func (h *hinter) infix(t token, was string) error {
 	case t.kind == wordToken && was == "as":
 		return h.wrong(t.start, "write as $"+t.text, "the name of a variable begins with $")
 	case t.kind == wordToken && len(arities(t.text)) > 0 && h.word > 0:
-		argument := h.operand(1, 1)
-		if argument == "" {
-			argument = "…"
-		}
-		return h.wrong(t.start, fmt.Sprintf("write: %s | %s(%s)", cmp.Or(h.operand(-1, -1), "…"), t.text, argument),
+		return h.wrong(t.start, fmt.Sprintf("write: %s | %s(%s)", cmp.Or(h.operand(-1, -1), "…"), t.text, cmp.Or(h.operand(1, 1), "…")),
 			"a function cannot be between two values")
 	case strings.Contains(")]}", t.text):
 		return h.closing(t)

@@ -69,15 +69,10 @@ const maxErrors = 250
 
 // fail records an error, unless an equal one is already recorded.
 func (r *resolver) fail(err error) {
-	if len(r.errs) >= maxErrors {
-		return
+	known := func(e error) bool { return e.Error() == err.Error() }
+	if len(r.errs) < maxErrors && !slices.ContainsFunc(r.errs, known) {
+		r.errs = append(r.errs, err)
 	}
-	for _, e := range r.errs {
-		if e.Error() == err.Error() {
-			return
-		}
-	}
-	r.errs = append(r.errs, err)
 }
 
 func (r *resolver) refuse(message string) { r.fail(&SyntaxError{Message: message}) }
@@ -163,8 +158,8 @@ func (r *resolver) define(def *gojq.FuncDef, s *scope) *scope {
 	return s
 }
 
-// renamed returns the name of a function of the user. It is another one if the guards call a function
-// of jq with this signature, or gojq's own.
+// renamed returns the name under which a function of the user is compiled. It differs from the written
+// one if the guards call jq's function with this signature, or if gojq uses such names itself.
 func (r *resolver) renamed(name string, args int) string {
 	switch sign := signature(name, args); {
 	case r.own, reserved(name):
@@ -272,16 +267,16 @@ func (r *resolver) loop(t *gojq.Term, s *scope) {
 }
 
 func (r *resolver) index(i *gojq.Index, s *scope) {
-	if i != nil {
-		r.str(i.Str, s)
-		if interpolated(i.Str) {
-			i.Start, i.Str = interpolation(i.Str, ""), nil
-			keyed(i)
-			return
-		}
-		r.queries(s, i.Start, i.End)
-		keyed(i)
+	if i == nil {
+		return
 	}
+	r.str(i.Str, s)
+	if interpolated(i.Str) {
+		i.Start, i.Str = interpolation(i.Str, ""), nil
+	} else {
+		r.queries(s, i.Start, i.End)
+	}
+	keyed(i)
 }
 
 func (r *resolver) str(str *gojq.String, s *scope) {

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -38,10 +39,10 @@ func (t *topics) check(ctx context.Context, s *session, records []*kgo.Record, e
 	var ask []string
 	t.mu.Lock()
 	for _, r := range records {
-		if _, done := found[r.Topic]; done || t.known[r.Topic].exists {
+		known := t.known[r.Topic]
+		if _, done := found[r.Topic]; done || known.exists {
 			continue
 		}
-		known := t.known[r.Topic]
 		found[r.Topic] = t.missing(known)
 		if time.Since(known.asked) >= recheckInterval {
 			ask = append(ask, r.Topic)
@@ -122,11 +123,7 @@ func (t *topics) note(name string, reply *kerr.Error) error {
 
 // shrink forgets topics that do not exist and were not used recently.
 func (t *topics) shrink() {
-	for name, known := range t.known {
-		if !known.exists && time.Since(known.asked) > t.wait {
-			delete(t.known, name)
-		}
-	}
+	maps.DeleteFunc(t.known, func(_ string, known topic) bool { return !known.exists && time.Since(known.asked) > t.wait })
 }
 
 // forget forgets a topic that was deleted.

@@ -242,9 +242,7 @@ func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Even
 	if filter.Limit < 0 || filter.Limit > MaxBatch {
 		return nil, "", fmt.Errorf("limit is %d, want 1 to %d", filter.Limit, MaxBatch)
 	}
-	if filter.Limit == 0 {
-		filter.Limit = 100
-	}
+	filter.Limit = cmp.Or(filter.Limit, 100)
 	return a.ledger.List(ctx, filter)
 }
 

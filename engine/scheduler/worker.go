@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -148,11 +149,7 @@ const grace = time.Second
 func (q *partitionQueue) set(all []int, owned func(int) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for p := range q.partitions {
-		if !slices.Contains(all, p) {
-			delete(q.partitions, p)
-		}
-	}
+	maps.DeleteFunc(q.partitions, func(p int, _ *partition) bool { return !slices.Contains(all, p) })
 	for _, p := range all {
 		known := q.partitions[p]
 		if known == nil {

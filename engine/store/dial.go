@@ -175,9 +175,7 @@ func clientOptions(address string) (*redis.Options, error) {
 	opts.PipelinePoolSize = -1
 	opts.DisableIdentity = true
 	opts.ReadTimeout = 2 * longestBlock
-	if opts.PoolSize == 0 {
-		opts.PoolSize = connections
-	}
+	opts.PoolSize = cmp.Or(opts.PoolSize, connections)
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return opts, nil
 }

@@ -2,11 +2,13 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,17 +47,8 @@ func NewSealer(secrets map[string]any) *Sealer {
 	if len(found) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, len(found)+1)
-	for text := range found {
-		texts = append(texts, text)
-	}
 	// The longest first so that a secret inside another one does not split it.
-	slices.SortFunc(texts, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
+	texts := slices.SortedFunc(maps.Keys(found), func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
 	var pairs []string
 	for _, text := range texts {
 		pairs = append(pairs, text, mark+found[text].token+mark)

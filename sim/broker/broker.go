@@ -84,11 +84,7 @@ func (b *Broker) request(ctx context.Context, r Request, do func()) error {
 func (b *Broker) Records(topic string) []schedule.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []schedule.Message
-	for _, partition := range b.topics[topic] {
-		out = append(out, partition...)
-	}
-	return out
+	return slices.Concat(b.topics[topic]...)
 }
 
 // Committed returns the committed offset of each partition of the schedule topic.

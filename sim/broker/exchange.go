@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"sync"
 
 	"flunq.io/flunq/engine/cloudevents"
@@ -47,13 +48,10 @@ func (b *Exchange) Put(m cloudevents.Message) error {
 }
 
 // Records returns all messages of a topic, partition by partition.
-func (b *Exchange) Records(topic string) (all []cloudevents.Message) {
+func (b *Exchange) Records(topic string) []cloudevents.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, partition := range b.topics[topic] {
-		all = append(all, partition...)
-	}
-	return all
+	return slices.Concat(b.topics[topic]...)
 }
 
 // Client is a process's connection to an Exchange. It implements bridge.Sink and bridge.Source.

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,12 +32,9 @@ type Event struct {
 // Event returns the event as the engine receives it at the given time. If the file gives no
 // id, it is derived from place, the index among the events.
 func (e Event) Event(place int, at time.Time) event.Event {
-	out := event.Event{ID: e.ID, Type: event.Type(e.Type), Source: e.Source, Time: e.Time, Ext: map[string]string{}}
-	if out.ID == "" {
-		out.ID = fmt.Sprintf("mock-%d", place+1)
-	}
-	if out.Source == "" {
-		out.Source = "/mocks"
+	out := event.Event{
+		ID: cmp.Or(e.ID, fmt.Sprintf("mock-%d", place+1)), Type: event.Type(e.Type), Source: cmp.Or(e.Source, "/mocks"),
+		Time: e.Time, Ext: map[string]string{},
 	}
 	if out.Time.IsZero() {
 		out.Time = at

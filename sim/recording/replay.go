@@ -45,8 +45,8 @@ type Moment struct {
 
 // parsed is a document, or the reason why it is invalid.
 type parsed struct {
-	def     *dsl.Definition
-	mistake string
+	def *dsl.Definition
+	err error
 }
 
 // Verdict is the result of a replay.
@@ -176,10 +176,10 @@ func (rp *replay) read() error {
 // invalid.
 func (rp *replay) document(recorded DocumentText) *document {
 	got := rp.by.parse(recorded)
-	if got.def == nil {
+	if got.err != nil {
 		rp.diff = &Difference{
 			What: "document", Line: 1, Recorded: "a valid document",
-			Replayed: "it is no longer valid: " + history.Cut(got.mistake),
+			Replayed: "it is no longer valid: " + history.Cut(got.err.Error()),
 		}
 		return nil
 	}
@@ -197,13 +197,8 @@ func (r *Replayer) parse(doc DocumentText) *parsed {
 	if known := r.defs[doc.SHA256]; known != nil {
 		return known
 	}
-	got := &parsed{}
 	def, _, err := dsl.Parse("document", []byte(doc.Text))
-	if err != nil {
-		got.mistake = err.Error()
-	} else {
-		got.def = def
-	}
+	got := &parsed{def, err}
 	r.defs[doc.SHA256] = got
 	return got
 }
@@ -327,20 +322,18 @@ func (rp *replay) finish() {
 func (rp *replay) children() {
 	roots := sim.Config{ID: rp.header.ID, Executions: rp.header.Executions}.IDs()
 	for _, w := range rp.order {
-		id := w.started.Execution
-		start, known := rp.starts[id]
-		switch {
-		case slices.Contains(roots, id):
-		case !known:
-			rp.at = w.from
+		if slices.Contains(roots, w.started.Execution) {
+			continue
+		}
+		rp.at = w.from
+		start, known := rp.starts[w.started.Execution]
+		if !known {
 			rp.differs(&Difference{What: "unexpected", Recorded: history.Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
 			return
-		default:
-			rp.at = w.from
-			if where := rp.comparison().between(w.started.Data, start.Data); where != nil {
-				rp.differs(&Difference{What: "event", Recorded: history.Describe(w.started), Replayed: history.Describe(start)}, where)
-				return
-			}
+		}
+		if where := rp.comparison().between(w.started.Data, start.Data); where != nil {
+			rp.differs(&Difference{What: "event", Recorded: history.Describe(w.started), Replayed: history.Describe(start)}, where)
+			return
 		}
 	}
 	if rp.fromHistory() || !rp.finished() {

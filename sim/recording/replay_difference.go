@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -74,15 +75,11 @@ func (rp *replay) differs(d *Difference, where *canonical.Difference) {
 			d.ReplayedValue = canonical.Encode(where.B)
 		}
 	}
-	if d.task == "" {
-		d.task = e.Task
-	}
+	d.task = cmp.Or(d.task, e.Task)
 	if d.task == "" && d.now == "" && e.Type != event.TimerScheduled && e.Type != event.TimerCancelled {
 		d.task = rp.innermost(e.Execution)
 	}
-	if d.now == "" {
-		d.now = d.task
-	}
+	d.now = cmp.Or(d.now, d.task)
 	rp.locate(d, e.Execution)
 	if rp.sealed && d.What != "order" && d.What != "hash" {
 		d.Hint = "a recording does not contain secrets, and values computed from them may differ: pass them with --secrets FILE"

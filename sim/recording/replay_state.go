@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -82,14 +83,11 @@ func (rp *replay) moment() time.Time {
 func (x *executionReplay) describe(at time.Time) State {
 	s := x.state
 	out := State{
-		Execution: s.Execution, Workflow: s.Workflow, Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(x.header.Start),
+		Execution: s.Execution, Workflow: cmp.Or(s.Workflow, x.started.Workflow), Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(x.header.Start),
 		Event: x.at + 1, Line: x.entries[x.at].line, Context: canonical.Encode(s.Context.V),
 		Tasks: []OpenTask{}, Timers: []OpenTimer{}, WaitsFor: []string{}, Error: s.Error,
 	}
 	out.ElapsedMS = out.Elapsed.Milliseconds()
-	if out.Workflow == "" {
-		out.Workflow = x.started.Workflow
-	}
 	if s.Status == decide.Completed {
 		out.Output = canonical.Encode(s.Output.V)
 	}

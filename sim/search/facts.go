@@ -116,11 +116,12 @@ func (f *historyFacts) take(e event.Event) {
 	case event.TimerCancelled:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t)
-		if known, ok := f.cancelled[t.TaskID]; t.Kind == event.TimeoutTimer {
-			f.cancelled[t.TaskID] = e.Time.Sub(t.Due())
-			if ok {
-				f.cancelled[t.TaskID] = max(known, f.cancelled[t.TaskID])
+		if t.Kind == event.TimeoutTimer {
+			late := e.Time.Sub(t.Due())
+			if known, ok := f.cancelled[t.TaskID]; ok {
+				late = max(late, known)
 			}
+			f.cancelled[t.TaskID] = late
 			// The last step was a failure inside that no retry follows.
 			if n := len(f.steps); t.Key == invariant.TryLimit && n > 0 && f.steps[n-1].what == stepFails && strings.HasPrefix(f.steps[n-1].task, event.ParseRun(t.TaskID).Ref+"/try/") {
 				f.givenUp[t.TaskID] = givenUp{e.Time.Sub(f.begun[t.TaskID]), t.Due().Sub(e.Time)}

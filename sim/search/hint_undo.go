@@ -28,8 +28,8 @@ type wrongUndo struct {
 	first, second string // tasks that are undone in the order in which they ran; "" if there are none
 }
 
-// wrongUndosIn returns what is wrong with how the handling tries that failed in a run undo their
-// calls, by the try. A try in a loop may fail several times: the first mistake counts.
+// wrongUndosIn returns the mistakes that tries made in a run when they undid their calls, by the refs
+// of the tries. A try in a loop may fail several times: the first mistake counts.
 func wrongUndosIn(t *sim.Trial, handling []*dsl.Task) map[string]wrongUndo {
 	out := map[string]wrongUndo{}
 	for _, end := range t.Ends {
@@ -120,12 +120,13 @@ func (u *undoCalls) check() (out wrongUndo, wrong bool) {
 			}
 		}
 	}
+	ref := func(i int) string { return event.ParseRun(u.before[i].Task).Ref }
 	for i := range by {
 		switch {
 		case by[i] < 0 && (len(taken) > 0 || len(u.after) == 0):
-			out.left, out.call, wrong = event.ParseRun(u.before[i].Task).Ref, u.before[i].Method+" "+u.before[i].URL, true
-		case i > 0 && by[i-1] >= 0 && by[i] > by[i-1] && event.ParseRun(u.before[i].Task).Ref != event.ParseRun(u.before[i-1].Task).Ref:
-			out.first, out.second, wrong = event.ParseRun(u.before[i-1].Task).Ref, event.ParseRun(u.before[i].Task).Ref, true
+			out.left, out.call, wrong = ref(i), u.before[i].Method+" "+u.before[i].URL, true
+		case i > 0 && by[i-1] >= 0 && by[i] > by[i-1] && ref(i) != ref(i-1):
+			out.first, out.second, wrong = ref(i-1), ref(i), true
 		}
 	}
 	return out, wrong

@@ -71,11 +71,12 @@ func Always(source string, p *expr.Program, input any) Check {
 				continue
 			}
 			ok, err := p.Test(scopeOf(t, end, input))
-			switch {
-			case err != nil:
-				out = append(out, sim.Violation{Rule: "expect: " + source, Execution: end.ID, Detail: fmt.Sprintf("%v; it is %s with the output %s", err, end.Status, orNone(end.Output))})
-			case !ok:
-				out = append(out, sim.Violation{Rule: "expect: " + source, Execution: end.ID, Detail: fmt.Sprintf("it is %s with the output %s", end.Status, orNone(end.Output))})
+			detail := fmt.Sprintf("it is %s with the output %s", end.Status, cmp.Or(string(end.Output), "(none)"))
+			if err != nil {
+				detail = fmt.Sprintf("%v; %s", err, detail)
+			}
+			if err != nil || !ok {
+				out = append(out, sim.Violation{Rule: "expect: " + source, Execution: end.ID, Detail: detail})
 			}
 		}
 		return out
@@ -133,11 +134,4 @@ func keptBy(t *sim.Trial, end sim.End) (any, error) {
 // ExpectVariable reports whether an expectation can use a variable of this name.
 func ExpectVariable(name string) bool {
 	return slices.Contains([]string{"status", "error", "input", "requests", "kept"}, name)
-}
-
-func orNone(output []byte) string {
-	if len(output) == 0 {
-		return "(none)"
-	}
-	return string(output)
 }

@@ -65,9 +65,7 @@ func (s *Search) withDefaults() {
 	s.Config.MaxTasks = cmp.Or(s.Config.MaxTasks, defaultTasks*max(s.Config.Executions, 1))
 	s.Config.Executors = cmp.Or(s.Config.Executors, defaultExecutors)
 	s.Config.MaxTurns = defaultTurns
-	if s.Config.ID == "" {
-		s.Config.ID = "sim" // the same for all seeds, so the output may contain it
-	}
+	s.Config.ID = cmp.Or(s.Config.ID, "sim") // the same for all seeds, so the output may contain it
 	if s.Config.Mocks == nil {
 		s.Config.Mocks = &mock.Set{} // a search must not call real services thousands of times
 	}

@@ -84,10 +84,6 @@ func folded(lines []Line) []Line {
 }
 
 func closeBy(lines []Line, i int) bool {
-	for _, line := range lines[max(0, i-around):min(len(lines), i+around+1)] {
-		if line.Mark != ' ' {
-			return true
-		}
-	}
-	return false
+	near := lines[max(0, i-around):min(len(lines), i+around+1)]
+	return slices.ContainsFunc(near, func(line Line) bool { return line.Mark != ' ' })
 }

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -61,12 +62,7 @@ func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
 	}
 	// Begin at the end so that earlier offsets stay valid; of two that overlap, the larger
 	// comes first.
-	slices.SortStableFunc(splices, func(a, b splice) int {
-		if a.from != b.from {
-			return b.from - a.from
-		}
-		return a.to - b.to
-	})
+	slices.SortStableFunc(splices, func(a, b splice) int { return cmp.Or(b.from-a.from, a.to-b.to) })
 	out := string(source)
 	for i, one := range splices {
 		if !within(one, splices[i+1:]) {

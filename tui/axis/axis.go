@@ -70,7 +70,7 @@ const (
 	edgeWidth    = 5.0
 )
 
-// New returns an axis for the stamps.
+// New returns an axis for the moments at which something happens.
 func New(stamps []history.Moment, opts Options) *Scale {
 	s := &Scale{opts: opts, moments: momentsOf(stamps)}
 	if len(s.moments) == 0 {
@@ -84,12 +84,7 @@ func New(stamps []history.Moment, opts Options) *Scale {
 
 func momentsOf(stamps []history.Moment) []moment {
 	stamps = slices.Clone(stamps)
-	slices.SortFunc(stamps, func(a, b history.Moment) int {
-		if c := a.At.Compare(b.At); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Version, b.Version)
-	})
+	slices.SortFunc(stamps, func(a, b history.Moment) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
 	var out []moment
 	for _, s := range stamps {
 		if len(out) == 0 || !out[len(out)-1].at.Equal(s.At) {
@@ -138,7 +133,7 @@ func (s *Scale) longest(from, to int) []int {
 		gaps = append(gaps, i)
 		rest += s.gap(i)
 	}
-	slices.SortStableFunc(gaps, func(a, b int) int { return int(min(max(s.gap(b)-s.gap(a), -1), 1)) })
+	slices.SortStableFunc(gaps, func(a, b int) int { return cmp.Compare(s.gap(b), s.gap(a)) })
 	for k, i := range gaps {
 		rest -= s.gap(i)
 		all := k == len(gaps)-1

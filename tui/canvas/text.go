@@ -114,12 +114,7 @@ func Width(text string) int {
 
 // Plain reports whether text is printable ASCII.
 func Plain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // Cleaned returns text with every character that terminals interpret replaced by its number.

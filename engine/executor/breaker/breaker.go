@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -187,11 +188,7 @@ func earlier(a, b time.Time) time.Time {
 
 // forget drops hosts that have been silent for a long time.
 func (s *Set) forget() {
-	for host, b := range s.hosts {
-		if s.clock.Sub(b.changed) > quietAfter && s.clock.After(b.until) {
-			delete(s.hosts, host)
-		}
-	}
+	maps.DeleteFunc(s.hosts, func(_ Target, b *breaker) bool { return s.clock.Sub(b.changed) > quietAfter && s.clock.After(b.until) })
 }
 
 // reserve drops a host if the table is full: preferably a closed one, and of these the

@@ -2,6 +2,7 @@ package http
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,9 +211,6 @@ func port(u *url.URL) string {
 func StatusProblem(status int, format string, args ...any) *event.Problem {
 	problem := call.Communication(format, args...)
 	problem.Status = status
-	problem.Title = http.StatusText(status)
-	if problem.Title == "" {
-		problem.Title = fmt.Sprintf("HTTP status %d", status)
-	}
+	problem.Title = cmp.Or(http.StatusText(status), fmt.Sprintf("HTTP status %d", status))
 	return problem
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -133,10 +134,7 @@ func (d *document) server3(e *entry) (string, error) {
 	if left := placeholders(raw); len(left) > 0 {
 		return "", call.Configuration("OpenAPI document: its server has the variable {%s} without a default", left[0])
 	}
-	if raw == "" {
-		raw = "/"
-	}
-	return d.absolute(raw)
+	return d.absolute(cmp.Or(raw, "/"))
 }
 
 // absolute resolves a server's URI against the document's.

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -106,9 +107,6 @@ func (d *document) server2(e *entry) (string, error) {
 		scheme = schemes[0]
 	}
 	host, _ := d.root["host"].(string)
-	if host == "" {
-		host = d.at.Host
-	}
 	base, _ := d.root["basePath"].(string)
-	return d.absolute(scheme + "://" + host + "/" + strings.TrimLeft(base, "/"))
+	return d.absolute(scheme + "://" + cmp.Or(host, d.at.Host) + "/" + strings.TrimLeft(base, "/"))
 }

@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,13 +35,7 @@ func differences(path string, a, b any, yield func(Difference) bool) bool {
 		if !ok {
 			break
 		}
-		var names []string
-		for name := range a {
-			names = append(names, name)
-		}
-		for name := range b {
-			names = append(names, name)
-		}
+		names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
 			x, inA := a[name]

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,10 +60,7 @@ func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetter
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
 	}
-	stream := q.Stream
-	if stream == "" {
-		stream = s.keys.DeadLetters(q.Tenant)
-	}
+	stream := cmp.Or(q.Stream, s.keys.DeadLetters(q.Tenant))
 	entries, err := s.store.Entries(ctx, stream, q.Range)
 	if err != nil {
 		return nil, "", store.Failed("read the dead letters", err)

@@ -163,9 +163,7 @@ func DueOf(entry redis.Z, now time.Time) Due {
 	if d.FireAt.IsZero() {
 		d.FireAt = ScoreTime(entry.Score)
 	}
-	if d.Kind == "" {
-		d.Kind = event.WaitTimer
-	}
+	d.Kind = cmp.Or(d.Kind, event.WaitTimer)
 	return d
 }
 

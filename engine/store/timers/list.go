@@ -86,12 +86,9 @@ func (f Filter) Matches(p Pending) bool {
 // rulesOut reports whether a timer's member certainly does not match. It is cheap; decoding a million
 // timers as JSON takes seconds.
 func (f Filter) rulesOut(member string) bool {
-	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
-		if part != "" && !strings.Contains(member, part) && !strings.Contains(member, `\u`) && store.CheckExecution(part) == nil {
-			return true
-		}
-	}
-	return false
+	return !strings.Contains(member, `\u`) && slices.ContainsFunc([]string{f.Tenant, f.Workflow, f.Execution}, func(part string) bool {
+		return part != "" && !strings.Contains(member, part) && store.CheckExecution(part) == nil
+	})
 }
 
 // List returns up to limit timers after the one with the id after ("" begins with the first), in the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -269,11 +270,7 @@ func (t *Tracker) invalidate(c *trackingConn, report []string) {
 			delete(t.watched, key)
 		}
 	} else {
-		for key, w := range t.watched {
-			if w.conn == c {
-				delete(t.watched, key)
-			}
-		}
+		maps.DeleteFunc(t.watched, func(_ string, w watchedKey) bool { return w.conn == c })
 	}
 	close(t.changed)
 	t.changed = make(chan struct{})
