@@ -219,8 +219,8 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
 }
 
-// heard reports whether the execution listens for an input that is due now and will be dropped
-// otherwise.
+// heard reports whether the execution listens for the input. It also is true if the input is due later,
+// or if --on-reject says what becomes of it.
 func (e *emission) heard(ctx context.Context, r *cli.Remote, t event.Timer) (bool, error) {
 	if t.DurationMS > 0 || e.input.onReject != "" {
 		return true, nil

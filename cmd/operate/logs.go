@@ -57,8 +57,9 @@ only the method, the URL and the status are known, as of calls that another exec
 made before a reset. Response headers are not kept.
 
 Members of the JSON form: task, name, type, iteration, attempt, status, began, ended,
-duration_ms (of a call: without the time for which it waited for an executor), request {method, uri, headers, body; or problem: why it is unknown}, call
-{method, url, redirected_from, status} as recorded, output, error.`,
+duration_ms (of a call: without the time for which it waited for an executor), request
+{method, uri, headers, body; or problem: why it is unknown}, call {method, url,
+redirected_from, status} as recorded, output, error.`,
 		Example: `  flunq logs order-7
   flunq logs order-7 charge -o json | jq '.[-1].request'
   flunq logs order-7 /do/1 --follow`,

@@ -218,7 +218,7 @@ func messageCompanion(name string, seed uint64) *Companion {
 			return ""
 		})
 	case damagedName:
-		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed) // 0 or 1
+		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed)
 		return variation(name, cfg, func(t *sim.Trial) string { return cmp.Or(completed(t), unlike(t, "x-2", everyMessageEnd)) })
 	case suspendedName:
 		cfg.Remote = seed/2%2 == 1
@@ -278,8 +278,8 @@ func timersChanged(seed uint64) *Companion {
 func timersRefused(seed uint64) *Companion {
 	cfg := varied(manyTimers, seed)
 	cfg.Plan = &sim.Plan{Kinds: []sim.FaultKind{sim.Clock}, Rate: 8, Most: 8}
-	refusals := 1 + int(seed%2) // 0 or 1
-	dead := seed%3 == 2         // one in three
+	refusals := 1 + int(seed%2)
+	dead := seed%3 == 2
 	want := `completed {"n":1}`
 	if dead {
 		cfg.Plan, refusals, want = &sim.Plan{}, delivery.DefaultPolicy().Attempts, "faulted "
