@@ -177,7 +177,7 @@ func helpTopics() []*cobra.Command {
     2   misused: unknown flag, unreadable file
     3   the workflow faulted or was cancelled
     4   an expectation failed, a replay diverged, or lint or fmt found problems
-    5   the document is invalid, or does not allow the input of 'flunq start'
+    5   the document is invalid, or rejects the input of 'flunq start'
     6   Redis cannot be reached
     7   a limit was hit, or the workflow waits for something that never happens
   130   interrupted`,

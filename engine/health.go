@@ -86,7 +86,7 @@ func (p *serviceHealth) health(now time.Time) Health {
 		h.Status = Degraded
 	}
 	if stuck > slowAfter && h.Err == nil {
-		h.Err = fmt.Errorf("a step of the %s has not ended for %s", p.service.Kind, stuck.Round(time.Second))
+		h.Err = fmt.Errorf("a step of the %s has been running for %s", p.service.Kind, stuck.Round(time.Second))
 	}
 	return h
 }

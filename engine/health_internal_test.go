@@ -50,7 +50,7 @@ func TestSlowStep(t *testing.T) {
 	if h := slow.health(now.Add(slowAfter)); h.Status != Healthy || h.Err != nil {
 		t.Errorf("%s, %v, want %s", h.Status, h.Err, Healthy)
 	}
-	if h := slow.health(now.Add(slowAfter + 2*time.Second)); h.Status != Degraded || h.Err == nil || h.Err.Error() != "a step of the bridge has not ended for 12s" {
+	if h := slow.health(now.Add(slowAfter + 2*time.Second)); h.Status != Degraded || h.Err == nil || h.Err.Error() != "a step of the bridge has been running for 12s" {
 		t.Errorf("%s, %v, want %s with a reason", h.Status, h.Err, Degraded)
 	}
 }

@@ -159,8 +159,7 @@ func sweeping(t *testing.T, rdb wire.Redis, process string, change func(*engine.
 	opts.Process, opts.Transport, opts.Lease = process, http.DefaultTransport, lease
 	opts.Block(10 * time.Millisecond)
 	change(&opts)
-	e := prepared(t, rdb, opts)
-	return e
+	return prepared(t, rdb, opts)
 }
 
 // armed returns the timers of an execution.

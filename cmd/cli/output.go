@@ -74,7 +74,7 @@ func Offer(c *cobra.Command, flag string, words *Choice) {
 	CompleteFlag(c, flag, cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// CompleteFlag sets how the shell completes the values of a flag, of a list its last one.
+// CompleteFlag sets how the shell completes the value of a flag; of a list, its last element.
 func CompleteFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
 		one := complete

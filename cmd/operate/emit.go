@@ -219,14 +219,14 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
 }
 
-// heard reports whether the execution listens for the input. It also is true if the input is due later,
-// or if --on-reject says what becomes of it.
+// heard reports whether the execution listens for the input. It is also true if the input is due later,
+// or if --on-reject says what happens to an input that nobody takes.
 func (e *emission) heard(ctx context.Context, r *cli.Remote, t event.Timer) (bool, error) {
 	if t.DurationMS > 0 || e.input.onReject != "" {
 		return true, nil
 	}
-	listeners, err := r.Store.Listeners(ctx, r.Tenant, e.typ)
-	return slices.Contains(listeners, t.Execution), err
+	listed, err := r.Store.Listed(ctx, r.Tenant, []store.Listener{{Execution: t.Execution, Type: e.typ}, {Execution: t.Execution, Type: "*"}})
+	return slices.Contains(listed, true), err
 }
 
 // due holds the flags that set when a timer of an execution fires, and its key.

@@ -349,7 +349,7 @@ func TestSinkBrokerRestarts(t *testing.T) {
 	f.cluster.Close()
 	var restart sync.WaitGroup
 	restart.Go(func() {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // less than the pause before the only retry
 		f.start()
 	})
 	errs := sink.Publish(t.Context(), events(50, "orders"))

@@ -67,7 +67,7 @@ func (m *Move) Find(ctx context.Context) error {
 	if err := store.CheckTenant(m.Tenant); err != nil {
 		return err
 	}
-	served := Unserved(ctx, m.From, m.Tenant)
+	served := Unserved(ctx, m.From, m.Tenant) // before the keys are read, which such a process could add to
 	if served != nil && !errors.Is(served, ErrServed) {
 		return served
 	}
@@ -85,7 +85,7 @@ func (m *Move) Find(ctx context.Context) error {
 		return store.Failed("look for an earlier attempt", err)
 	}
 	m.copied = state == copied
-	if served != nil && (m.Keys > 0 || m.copied) { // a process of all tenants also serves unknown ones
+	if served != nil && (m.Keys > 0 || m.copied) { // if the tenant does not exist, this says nothing
 		return served
 	}
 	if m.Keys > 0 && (state == "" && len(there) > 0 || slices.Contains(there, streamSuffix)) {

@@ -236,8 +236,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A tenant is not moved while a process serves it that is only a bridge, and writes to its stream. Of a
-// tenant that does not exist this is not said.
+// A tenant is not moved while a process serves it that is only a bridge, and writes to its stream. A
+// tenant that does not exist is reported as such, even if a process would serve it.
 func TestMoveOfBridged(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Serve(t).Client(t)
