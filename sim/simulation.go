@@ -171,7 +171,7 @@ func (sim *simulation) expected() []Arrival {
 	for i, mocked := range sim.cfg.Mocks.Events {
 		at := sim.cfg.Start.Add(mocked.After)
 		e := mocked.Event(i, at)
-		if e.Addressed() && e.Ext[event.InputExecutionAttribute] == "" {
+		if e.Addressed() {
 			for _, id := range sim.ids {
 				e := mocked.Event(i, at)
 				e.Tenant, e.Ext[event.InputExecutionAttribute] = sim.tenantOf(id), sim.idOf(id)

@@ -87,7 +87,7 @@ In a workflow
   flunqafter, flunqat, flunqkey and flunqonreject are as above. flunqexecution
   names another execution of the tenant; the default is the one that emits.
   flunqcancel: KEY cancels the input with that key. Events in mocks may also
-  have these attributes; without flunqexecution they go to the execution of
+  have these attributes, except flunqexecution: they are for the execution of
   the run.
 
 In a program

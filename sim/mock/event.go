@@ -17,7 +17,7 @@ import (
 )
 
 // Event is a CloudEvent that arrives from outside. If it has attributes of an input (see
-// event.InputAttributes), it goes to the execution that they name, or to each one of the run.
+// event.InputAttributes), each execution of the run receives its own.
 type Event struct {
 	After time.Duration // since the start of the run
 
@@ -107,7 +107,11 @@ func readExtension(r *yaml.Reader, e *Event, key, value *yaml3.Node) {
 		return
 	}
 	if name == "execution" || slices.Contains(event.OwnAttributes(), name) {
-		r.Errorf(key, "attribute %q is the engine's own; %s: ID sends an event to one execution", name, event.InputExecutionAttribute)
+		r.Errorf(key, "attribute %q is the engine's own: the engine sets it", name)
+		return
+	}
+	if name == event.InputExecutionAttribute {
+		r.Errorf(key, "attribute %q: an event of mocks is for every execution of the run; leave the attribute out", name)
 		return
 	}
 	if e.Ext == nil {

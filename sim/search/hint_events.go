@@ -11,16 +11,15 @@ import (
 
 // learnReceivers counts how many executions received one event, at most, by its type.
 func (h *hints) learnReceivers(t *sim.Trial) {
-	heard := map[[3]string]int{}
+	heard := map[string]int{} // by id, which is the execution's own if the event was sent to it alone
 	for _, end := range t.Ends {
 		for _, e := range end.History {
 			if e.Type != event.EventReceived || end.Child() {
 				continue
 			}
-			came := recording.Arrived(e)
-			key := [3]string{string(came.Type), came.Source, came.ID}
-			heard[key]++
-			h.receivers[key[0]] = max(h.receivers[key[0]], heard[key])
+			heard[e.ID]++
+			typ := string(recording.Arrived(e).Type)
+			h.receivers[typ] = max(h.receivers[typ], heard[e.ID])
 		}
 	}
 }

@@ -33,6 +33,7 @@ func newOutcomes(s *Search) *outcomes {
 // outcomeGroup describes the runs without faults that ended alike.
 type outcomeGroup struct {
 	keys      keys
+	ids       map[string]bool // of the executions that ended like this
 	runs      int
 	end       sim.End         // of the first of them, with its history only if it did not end
 	calls     []sim.Call      // of the first of them and its descendants
@@ -47,6 +48,14 @@ const maxFacts = 16
 
 // ended reports whether the executions of a group ended.
 func (g *outcomeGroup) ended() bool { return g.end.Status.Ended() }
+
+// expected reports whether the executions of a group end like this in all runs: they differ from the
+// others of the run, for example because an event is meant for one of them.
+func (g *outcomeGroup) expected(all []*outcomeGroup) bool {
+	return !slices.ContainsFunc(all, func(other *outcomeGroup) bool {
+		return other != g && slices.ContainsFunc(slices.Collect(maps.Keys(other.ids)), func(id string) bool { return g.ids[id] })
+	})
+}
 
 // anyRun reports whether some kept run of the groups has a property.
 func anyRun(groups []*outcomeGroup, has func(*historyFacts) bool) bool {
@@ -80,7 +89,7 @@ func (o *outcomes) group(id string, key keys) *outcomeGroup {
 	}
 	g := o.known[id][key.whole]
 	if g == nil {
-		g = &outcomeGroup{keys: key}
+		g = &outcomeGroup{keys: key, ids: map[string]bool{}}
 		o.known[id][key.whole] = g
 	}
 	return g
@@ -92,6 +101,7 @@ func (o *outcomes) count(g *outcomeGroup, v *verdict, end sim.End) {
 		g.end.History = nil
 	}
 	g.runs++
+	g.ids[end.ID] = true
 	if len(g.facts) < maxFacts {
 		g.facts = append(g.facts, o.factsOf(v.trial, end))
 		g.scenarios = append(g.scenarios, v.scenario)

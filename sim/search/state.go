@@ -297,7 +297,7 @@ func (s *searchState) reportUnusual(id string) {
 		switch {
 		case !g.ended() && (i > 0 || sim.Parent(id) != ""):
 			f = s.check.hangs(id, all[0], g)
-		case i == 0 || s.outcomes.follows(id, all[0], g):
+		case i == 0 || g.expected(all) || s.outcomes.follows(id, all[0], g):
 			continue
 		case id != wholeRun:
 			if differ := disagreement(all[0].facts, g.facts); differ != nil {
