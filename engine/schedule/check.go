@@ -132,7 +132,7 @@ func (l Limits) checkContent(c Content) error {
 
 // CheckDue returns an error unless an event may be due at due, seen from now.
 func (l Limits) CheckDue(due, now time.Time) error {
-	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z07:00") }
 	switch earliest, latest := now.Add(l.MinDelay), now.Add(l.MaxDelay); {
 	case due.IsZero():
 		return errors.New("execute_at is missing: want a Unix time in seconds, or execute_time, or after")
@@ -140,6 +140,8 @@ func (l Limits) CheckDue(due, now time.Time) error {
 		return fmt.Errorf("execute_at %s has passed: it is %s", at(due), at(now))
 	case due.Before(earliest):
 		return fmt.Errorf("execute_at %s is too early: want at least %s from now, after %s", at(due), history.Duration(l.MinDelay), at(earliest))
+	case due.Year() > 9999:
+		return fmt.Errorf("execute_at is too late: want at most %s from now, before %s, in seconds and not milliseconds since 1970", history.Duration(l.MaxDelay), at(latest))
 	case due.After(latest):
 		return fmt.Errorf("execute_at %s is too late: want at most %s from now, before %s", at(due), history.Duration(l.MaxDelay), at(latest))
 	}

@@ -254,15 +254,16 @@ func (a *API) Partitions(ctx context.Context, from, count int) (schedule.Members
 		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, MaxPartitions)
 		return schedule.Members{}, out, nil
 	}
+	var conflict error
 	if count > 0 {
-		err := a.ledger.SetPartitions(ctx, from, count)
-		if err != nil && !errors.Is(err, schedule.ErrPartitions) {
-			return schedule.Members{}, out, err
-		}
-		if err != nil {
-			out.Code, out.Message = schedule.Conflict, fmt.Sprintf("there are not %d partitions: %v", from, err)
+		conflict = a.ledger.SetPartitions(ctx, from, count)
+		if conflict != nil && !errors.Is(conflict, schedule.ErrPartitions) {
+			return schedule.Members{}, out, conflict
 		}
 	}
 	members, err := a.ledger.Members(ctx, "", 0)
+	if conflict != nil {
+		out.Code, out.Message = schedule.Conflict, fmt.Sprintf("from is %d: the number of partitions is %d", from, members.Count)
+	}
 	return members, out, err
 }

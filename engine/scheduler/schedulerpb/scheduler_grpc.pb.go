@@ -37,8 +37,8 @@ const (
 // SchedulerService publishes events at a later moment, at least once.
 //
 // The outcome of an answered request is the status in its response. A gRPC error means that the
-// request may be repeated as it is, with two exceptions: UNAUTHENTICATED, and INVALID_ARGUMENT of
-// List.
+// request may be repeated as it is, except UNAUTHENTICATED, UNIMPLEMENTED, INVALID_ARGUMENT,
+// RESOURCE_EXHAUSTED of a request of more than 1 MiB, and INTERNAL of one that cannot be decoded.
 type SchedulerServiceClient interface {
 	// Schedule stores an event. It can be repeated: the same event again is SUCCESS, and another
 	// one with the same id is CONFLICT.
@@ -175,8 +175,8 @@ func (c *schedulerServiceClient) Partitions(ctx context.Context, in *PartitionsR
 // SchedulerService publishes events at a later moment, at least once.
 //
 // The outcome of an answered request is the status in its response. A gRPC error means that the
-// request may be repeated as it is, with two exceptions: UNAUTHENTICATED, and INVALID_ARGUMENT of
-// List.
+// request may be repeated as it is, except UNAUTHENTICATED, UNIMPLEMENTED, INVALID_ARGUMENT,
+// RESOURCE_EXHAUSTED of a request of more than 1 MiB, and INTERNAL of one that cannot be decoded.
 type SchedulerServiceServer interface {
 	// Schedule stores an event. It can be repeated: the same event again is SUCCESS, and another
 	// one with the same id is CONFLICT.

@@ -328,6 +328,9 @@ func TestPartitions(t *testing.T) {
 		if err != nil || out.GetStatus().GetCode() != one.code || out.GetCount() != one.after {
 			t.Errorf("from %d to %d: %v, %v; want %d, %v", one.from, one.count, out, err, one.after, one.code)
 		}
+		if one.code == schedulerpb.StatusCode_CONFLICT && out.GetStatus().GetMessage() != "from is 16: the number of partitions is 32" {
+			t.Errorf("message %q", out.GetStatus().GetMessage())
+		}
 	}
 }
 
