@@ -46,7 +46,10 @@ func Execute(ctx context.Context, args []string, streams cli.Streams) int {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		unquoteFlags(root)
 	}
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
+	if err == nil && misnamed(c) {
+		err = cli.KnownCommand(c, c.Flags().Args()) // which Cobra does not ask with --help
+	}
 	if err != nil && ctx.Err() != nil {
 		err = cli.Interrupted(err)
 	}
@@ -127,9 +130,16 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 	root.AddCommand(commands...)
 	root.AddCommand(helpTopics()...)
 	root.SetHelpCommand(newHelpCommand())
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(sh, c, commands) })
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		if !misnamed(c) {
+			writeHelp(sh, c, commands)
+		}
+	})
 	return root
 }
+
+// misnamed reports whether the command line has words after a command that only has subcommands.
+func misnamed(c *cobra.Command) bool { return c.HasSubCommands() && c.Flags().NArg() > 0 }
 
 func addRootFlags(root *cobra.Command, sh *cli.Shell) {
 	sh.Color = cli.NewChoice("auto", "always", "never")

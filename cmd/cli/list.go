@@ -156,7 +156,7 @@ func (l List[T]) Table(sh *Shell, rows []T, wide bool) {
 	for _, row := range rows {
 		var cells []string
 		for _, c := range shown {
-			cells = append(cells, Cell(c.Text(row)))
+			cells = append(cells, sh.Cell(c.Text(row)))
 		}
 		lines = append(lines, cells)
 	}
@@ -182,14 +182,17 @@ func (l List[T]) Table(sh *Shell, rows []T, wide bool) {
 	}
 }
 
-// Cell returns data as a table shows it: one line of a bounded width.
-func Cell(text string) string {
+// Cell returns data as a table shows it: on one line, which only a terminal cuts.
+func (sh *Shell) Cell(text string) string {
 	const widest = 60
 	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(Printable(text))
 	if text == "" {
 		return "-"
 	}
-	return runewidth.Truncate(text, widest, "…")
+	if sh.Terminal {
+		text = runewidth.Truncate(text, widest, "…")
+	}
+	return text
 }
 
 // Hint prints a note to stderr that is not part of the result.

@@ -280,7 +280,7 @@ func (h *historyPrinter) line(style string, cells ...string) {
 	for i, width := range []int{9, 31, 22, 24} {
 		text := cells[i]
 		if i != 0 {
-			text = cli.Cell(text)
+			text = h.sh.Cell(text)
 		}
 		b.WriteString(text)
 		b.WriteString(strings.Repeat(" ", max(width-runewidth.StringWidth(text), 2)))

@@ -138,7 +138,7 @@ func (w *watchedListing) line(row executionRow) {
 	var cells []string
 	for _, c := range w.list().Columns {
 		if !c.Wide || w.format.String() == "wide" {
-			cells = append(cells, cli.Cell(c.Text(row)))
+			cells = append(cells, w.sh.Cell(c.Text(row)))
 		}
 	}
 	fmt.Fprintln(w.sh.Out, strings.Join(cells, "  "))
