@@ -198,10 +198,10 @@ func (r executionRow) age() string {
 }
 
 func (r executionRow) duration() string {
-	if r.DurationMS == nil {
+	if r.Ended == nil {
 		return ""
 	}
-	return history.Duration(time.Duration(*r.DurationMS) * time.Millisecond)
+	return history.Duration(r.Ended.Sub(r.Created))
 }
 
 func (r executionRow) labels() string {

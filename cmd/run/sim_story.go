@@ -48,7 +48,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 func conditions(sc search.Scenario) string {
 	var text strings.Builder
 	for _, act := range sc.Acts {
-		fmt.Fprintf(&text, ", %s requested after %v: %s", act.What, act.After, cli.Printable(act.Execution))
+		fmt.Fprintf(&text, ", %s requested after %s: %s", act.What, history.Duration(act.After), cli.Printable(act.Execution))
 	}
 	if sc.Slow {
 		text.WriteString(", with slow calls")

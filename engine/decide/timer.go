@@ -133,7 +133,7 @@ func (m *machine) elapse(n *Node, t event.Timer, fired event.Fired) {
 }
 
 // timedOut describes the timeout of a task, including whether an operator fired or moved the
-// timer.
+// timer. The texts are in histories, which Rebuild compares with what it decides: they must not change.
 func timedOut(t event.Timer, fired event.Fired) string {
 	limit := time.Duration(t.DurationMS) * time.Millisecond
 	switch {
