@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
 // Hint is a possible problem that caused no failure in any run.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat", "undo", "key", "advice", "together", "correlate" or "early"
+	Kind string    // "timeout", "catch", "retry", "repeat", "undo", "key", "advice", "together", "correlate", "early" or "input"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -92,20 +93,30 @@ func count[T any](all map[string]*seen[T], shown map[string]T) {
 // something never happened.
 func (h *hints) list(many bool) []Hint {
 	b := bounds{h.Config.Definition, h.turns}
-	var out []Hint
+	out := h.inputHint()
 	if !many {
 		for _, t := range h.Config.Definition.Tasks() {
 			out = append(out, h.advice(t)...)
 		}
 		return out
 	}
-	out = h.workflowTimeoutHint(b)
+	out = append(out, h.workflowTimeoutHint(b)...)
 	for _, t := range h.Config.Definition.Tasks() {
 		out = append(out, h.timeoutHint(b, t)...)
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
 	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.receiversHint(), h.earlyHints())
+}
+
+// inputHint reports an input that the workflow's schema refuses, so that there was nothing to search.
+func (h *hints) inputHint() []Hint {
+	for _, o := range h.report.Outcomes {
+		if o.Error != nil && event.ShortType(o.Error.Type) == event.Validation && o.Error.Instance == "/input" {
+			return []Hint{{Kind: "input", Text: "no run started a task, because the workflow refuses its input (--input)"}}
+		}
+	}
+	return nil
 }
 
 func runsText(n int) string {
