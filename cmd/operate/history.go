@@ -250,7 +250,7 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 		}
 	}
 	if h.reported != nil && !h.reported.Empty() {
-		page := &report.Report{Verb: "history", Command: "flunq history " + cli.Quote(id), Verdict: h.reported.Ended(), Runs: []*report.Recording{h.reported}}
+		page := &report.Report{Verb: "history", Command: "flunq history " + cli.Quote(id) + " -o jsonl | flunq replay -", Verdict: h.reported.Ended(), Runs: []*report.Recording{h.reported}}
 		if err := h.page.Write(page); err != nil {
 			return err
 		}
