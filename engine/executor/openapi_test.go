@@ -242,7 +242,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 		{"shop", "circle", nil, event.Configuration, 400, "circular references"},
 		{"depot", "addPart", nil, event.Validation, 400, `needs a body: give "part"`},
 		{"depot", "addPicture", nil, event.Configuration, 400, "files cannot be sent yet"},
-		{"none", "x", nil, event.Communication, 404, "OpenAPI document: no such document"},
+		{"none", "x", nil, event.Communication, 404, "OpenAPI document: https://docs.test/api/v9/none: no such document"},
 		{"empty", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
 		{"html", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
 		{"future", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -83,6 +84,10 @@ func (s *session) fetch(ctx context.Context, from dsl.Endpoint) (*document, erro
 	res, err := s.client.Send(ctx, r)
 	if err != nil {
 		if problem, ok := errors.AsType[*event.Problem](err); ok {
+			// The detail of a refused request is the body of the response alone.
+			if at := endpoint.Show(r.URI); !strings.Contains(problem.Detail, at) {
+				problem.Detail = at + ": " + problem.Detail
+			}
 			problem.Detail = "OpenAPI document: " + problem.Detail
 		}
 		return nil, err
