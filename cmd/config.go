@@ -186,7 +186,7 @@ which need not exist yet. All other keys are settings of 'flunq serve' and 'flun
   flunq config set worker-concurrency 8
   flunq config set kafka-password - < password`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 2 { // a key and a value
+			if len(args) != 2 {
 				return cli.Misusef("%s: want a key and a value%s", c.Name(), cli.SeeHelp(c))
 			}
 			return nil

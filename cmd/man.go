@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,9 +74,7 @@ func newManPage(name string, section int, short string) *manPage {
 	p := &manPage{}
 	version := cli.Version()
 	date, _, _ := strings.Cut(version.Time, "T")
-	if date == "" {
-		date = time.Unix(0, 0).UTC().Format(time.DateOnly) // the same build gives the same pages
-	}
+	date = cmp.Or(date, time.Unix(0, 0).UTC().Format(time.DateOnly)) // the same build gives the same pages
 	fmt.Fprintf(p, ".TH %s %d %s \"flunq %s\" \"flunq manual\"\n", roff(strings.ToUpper(name)), section, date, roff(version.Version))
 	fmt.Fprintf(p, ".SH NAME\n%s \\- %s\n", roff(name), roff(short))
 	return p

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // limits measures bare commands such as the services send. The engine can exceed a limit only by sending
@@ -153,11 +154,7 @@ func (l limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
 // rawPublish fires timers.
 func (l limits) rawPublish(ctx context.Context, key string, due []redis.Z) error {
 	fields := l.fired().Fields()
-	args := make([]any, 0, 1+len(fields)+len(due))
-	args = append(args, len(fields))
-	for _, field := range fields {
-		args = append(args, field)
-	}
+	args := append([]any{len(fields)}, wire.Args(fields)...)
 	for _, entry := range due {
 		args = append(args, entry.Member)
 	}
@@ -229,9 +226,6 @@ func (l limits) rawStep(ctx context.Context, n int) (time.Duration, error) {
 func (l limits) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
 	const executions = 1000
 	name := l.rawKey(strconv.Itoa(n % executions))
-	args := []any{rawGroup, entry}
-	for _, field := range l.requested(n).Fields() {
-		args = append(args, field)
-	}
+	args := append([]any{rawGroup, entry}, wire.Args(l.requested(n).Fields())...)
 	return rawStepScript.EvalSha(ctx, to, []string{l.streamKey(), name, name + ":history", l.rawKey("stream")}, args...)
 }

@@ -168,19 +168,19 @@ func (w workload) config() sim.Config {
 		panic(fmt.Sprintf("workload: mocks of workload %q: %v", w.Name, err))
 	}
 	for i, a := range w.Acts {
-		at := sim.Epoch().Add(a.After)
-		if a.Moved > 0 {
-			cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Do: a.move})
-			continue
+		next := sim.Arrival{At: sim.Epoch().Add(a.After)}
+		switch {
+		case a.Moved > 0:
+			next.Do = a.move
+		case a.Replay:
+			next.Do = a.replay
+		default:
+			next.Event = event.Event{
+				ID: fmt.Sprintf("%s/act/%d", a.Execution, i), Source: decide.Prefix + "cli", Type: a.Type, Time: next.At,
+				Tenant: "default", Execution: a.Execution, Task: a.Task, Data: a.data(),
+			}
 		}
-		if a.Replay {
-			cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Do: a.replay})
-			continue
-		}
-		cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Event: event.Event{
-			ID: fmt.Sprintf("%s/act/%d", a.Execution, i), Source: decide.Prefix + "cli", Type: a.Type, Time: at,
-			Tenant: "default", Execution: a.Execution, Task: a.Task, Data: a.data(),
-		}})
+		cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, next)
 	}
 	if w.Breakers != nil {
 		cfg.Scripted.Breakers = func() *breaker.Set {
