@@ -26,11 +26,11 @@ const (
 
 // Health is the health of one service instance.
 type Health struct {
-	Kind, Name string
-	Status     Status
-	Failures   int       // consecutive failed steps
-	Err        error     // of the last step, or why the one in progress is too slow
-	Since      time.Time // when a step last succeeded, by the machine's clock
+	Kind     string
+	Status   Status
+	Failures int       // consecutive failed steps
+	Err      error     // of the last step, or why the one in progress is too slow
+	Since    time.Time // when a step last succeeded, by the machine's clock
 }
 
 // serviceHealth is the state of a running service.
@@ -74,7 +74,7 @@ func (p *serviceHealth) end(now time.Time, err error) {
 func (p *serviceHealth) health(now time.Time) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := Health{Kind: p.service.Kind, Name: p.service.Name, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}
+	h := Health{Kind: p.service.Kind, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}
 	stuck := time.Duration(0)
 	if !p.began.IsZero() && p.service.Kind != "executor" {
 		stuck = now.Sub(p.began)

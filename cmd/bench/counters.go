@@ -21,9 +21,7 @@ import (
 type trips struct{ n atomic.Int64 }
 
 // DialHook returns next unchanged.
-func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
-	return next
-}
+func (*trips) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook counts each command.
 func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

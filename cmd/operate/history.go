@@ -125,8 +125,8 @@ func (h *historyPrinter) run(ctx context.Context, r *cli.Remote, args []string) 
 	return h.end(ctx, r, x.ID)
 }
 
-// readHistory calls take with the history of an execution after a version, in batches, of which the
-// last may be empty. With follow it outlasts outages and continues until the execution ends.
+// readHistory calls take with the history of an execution after a version, in batches; the last may be
+// empty. With follow it outlasts outages and continues until the execution ends.
 func readHistory(ctx context.Context, sh *cli.Shell, r *cli.Remote, x store.Execution, after int64, follow bool,
 	take func(x store.Execution, after int64, events []event.Event) error,
 ) error {

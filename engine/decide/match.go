@@ -154,7 +154,6 @@ func (ev *evaluator) correlation(n *Node, c dsl.Correlation, envelope map[string
 // ListenMatch reports whether an active listen task accepts an external event, and if not, why.
 type ListenMatch struct {
 	Task  *dsl.Task
-	Run   string // id of the task's run
 	Takes bool   // the task accepts the event
 	Why   string // why not, such as "data.order is 7, want 8"; "" if no filter is for events of this type
 }
@@ -169,7 +168,7 @@ func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		h := ListenMatch{Task: n.task, Run: n.id}
+		h := ListenMatch{Task: n.task}
 		to := n.task.Listen.To
 		h.Takes, h.Why = ev.mismatchReasons(n, &to, n.Listen.Matched, envelope)
 		if until := to.UntilEvent; until != nil && !h.Takes {

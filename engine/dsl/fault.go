@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -103,33 +104,16 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 	return filter
 }
 
-// standardBases returns the base URIs of standard error types in the versions of the
-// specification and its conformance tests.
-func standardBases() []string {
-	return []string{
-		"https://serverlessworkflow.io/spec/1.0.0/errors/",
-		"https://open-workflow-specification.org/spec/1.0.0/errors/",
-		"https://serverlessworkflow.io/dsl/errors/types/",
-		"https://open-workflow-specification.org/dsl/errors/types/",
-		"https://serverlessworkflow.io.io/dsl/errors/types/",
-	}
-}
-
 // errorBase warns if a document uses two base URIs for standard errors.
 func (p *faults) errorBase(n *yaml.Node, typ string) {
-	bases := standardBases()
-	i := slices.IndexFunc(bases, func(base string) bool { return strings.HasPrefix(typ, base) })
-	if i < 0 {
-		return
-	}
-	if p.bases == nil {
-		p.bases = map[string]yaml.Pos{bases[i]: n.Pos}
-		p.base = bases[i]
-		return
-	}
-	if _, known := p.bases[bases[i]]; !known {
-		p.bases[bases[i]] = n.Pos
-		p.Warn(ruleErrorType, n.Pos, "write it as "+p.base+strings.TrimPrefix(typ, bases[i]),
+	base, name := event.CutBase(typ)
+	switch _, known := p.bases[base]; {
+	case base == "" || known:
+	case p.bases == nil:
+		p.bases, p.base = map[string]yaml.Pos{base: n.Pos}, base
+	default:
+		p.bases[base] = n.Pos
+		p.Warn(ruleErrorType, n.Pos, "write it as "+p.base+name,
 			"the types of standard errors begin with %s on line %d: both mean the same, but a single form is easier to read",
 			p.base, p.bases[p.base].Line)
 	}
@@ -142,12 +126,8 @@ func standardTypes() []string {
 
 // errorType warns about a standard error type that does not exist.
 func (p *faults) errorType(n *yaml.Node, typ string) {
-	for _, base := range standardBases() {
-		name, is := strings.CutPrefix(typ, base)
-		if is && !slices.Contains(standardTypes(), name) {
-			p.Warn(ruleErrorType, n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", yaml.Quote(name))
-			return
-		}
+	if base, name := event.CutBase(typ); base != "" && !slices.Contains(standardTypes(), name) {
+		p.Warn(ruleErrorType, n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", yaml.Quote(name))
 	}
 }
 

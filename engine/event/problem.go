@@ -76,15 +76,23 @@ var bases = []string{
 	"https://serverlessworkflow.io.io/dsl/errors/types/",
 }
 
+// CutBase splits a URI into a base URI of the standard errors and the name after it; base is "" if
+// the URI has none.
+func CutBase(uri string) (base, name string) {
+	for _, base := range bases {
+		if name, ok := strings.CutPrefix(uri, base); ok {
+			return base, name
+		}
+	}
+	return "", uri
+}
+
 // ShortType returns the short name of a standard error type with any of the base URIs, and
 // any other type unchanged.
 func ShortType(uri string) string {
-	for _, base := range bases {
-		if short, ok := strings.CutPrefix(uri, base); ok {
-			if _, ok := standard[short]; ok {
-				return short
-			}
-		}
+	_, name := CutBase(uri)
+	if _, ok := standard[name]; ok {
+		return name
 	}
 	return uri
 }

@@ -21,7 +21,7 @@ func syntaxError(src string, err error) error {
 		return &SyntaxError{Message: err.Error()}
 	}
 	at := min(max(parse.Offset-len(parse.Token), 0), len(src))
-	h := &hinter{src: src, words: tokens(src), at: at}
+	h := &hinter{src: src, words: tokens(src)}
 	h.word = slices.IndexFunc(h.words, func(t token) bool { return t.end() > at })
 	if h.word < 0 {
 		h.word = len(h.words)
@@ -42,7 +42,6 @@ type hinter struct {
 	src   string
 	words []token
 	word  int // index of the token that the parser did not expect
-	at    int // its byte offset
 }
 
 func (h *hinter) wrong(at int, suggestion, format string, args ...any) error {

@@ -80,7 +80,7 @@ func (o Options) admin(ctx context.Context, do func(context.Context, *kadm.Clien
 	return nil
 }
 
-// metadata returns the brokers' reply about topics, of which some may be forbidden.
+// metadata returns the brokers' reply about topics, some of which may be forbidden.
 func metadata(ctx context.Context, admin *kadm.Client, topics []string) (kadm.Metadata, error) {
 	meta, err := admin.Metadata(ctx, topics...)
 	if _, forbidden := errors.AsType[*kadm.AuthError](err); !forbidden {

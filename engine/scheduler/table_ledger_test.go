@@ -98,8 +98,8 @@ func TestTableLedgerConcurrentMoves(t *testing.T) {
 		}
 	}
 	first := true
-	ledger = scheduler.NewTableLedger(table.New(table.Options{Hook: func(_ context.Context, r table.Request, carryOut func()) error {
-		if carryOut(); r.Name == "Replace" && first {
+	ledger = scheduler.NewTableLedger(table.New(table.Options{Hook: func(_ context.Context, method, _ string, carryOut func()) error {
+		if carryOut(); method == "Replace" && first {
 			first = false
 			move(2 * time.Minute)
 		}

@@ -153,7 +153,7 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 }
 
 // outlines reads executions as Outlines does. If damaged is set, it receives the errors of damaged
-// executions, of which the result has only the ids.
+// executions; the result has only their ids.
 func (s *Store) outlines(ctx context.Context, tenant string, ids []string, damaged func(string, error)) ([]Execution, error) {
 	names := []string{"status", "workflow", "definition", "version", "parent", "parent_task", "created", "ended", "labels"}
 	pipe := s.rdb.Pipeline()

@@ -124,7 +124,7 @@ func (in *Inbox) next() action {
 	if len(tenants) > 1 {
 		enough = in.waiting.atLeast(max(in.opts.Batch/2, 1))
 	}
-	var large []string // tenants with large events, of which another worker reads more; none if all are
+	var large []string // tenants whose large events another worker reads; none if that is all of them
 	if all := in.consumer.Large(); blocks && len(all) < len(tenants) {
 		large = delivery.Without(all, enough)
 	}

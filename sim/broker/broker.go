@@ -30,23 +30,14 @@ type Options struct {
 	Topics        map[string]int // the number of partitions of each; other topics are refused
 	ScheduleTopic string
 	ScheduleDLQ   string
-	Largest       int // bytes of a value; 0: any
 	Fetch         int // maximum number of messages that one Fetch returns; 0: all
 
-	// Hook, if set, is called for each request; a call with several events sends one request for
-	// each. It may call carryOut, before or after waiting, or twice like a producer that is not
-	// idempotent. It returns what the client sees: nil if the reply arrives, or an error instead
-	// of the reply. So it can crash the client before or after the request, lose the request or
-	// its reply, delay, rebalance, and be unavailable.
-	Hook func(ctx context.Context, r Request, carryOut func()) error
-}
-
-// Request is one request to a Broker.
-type Request struct {
-	Name    string // Produce, Fetch, Commit or Leave
-	Process string // that sends it
-	Topic   string
-	ID      string // of the event; "" if it has none
+	// Hook, if set, is called for each request: Produce, Fetch, Commit or Leave. A call with several
+	// events sends one request for each. The hook may call carryOut, before or after waiting, or
+	// twice like a producer that is not idempotent. It returns what the client sees: nil if the
+	// reply arrives, or an error instead of the reply. So it can crash the client before or after
+	// the request, lose the request or its reply, delay, rebalance, and be unavailable.
+	Hook func(ctx context.Context, request, topic string, carryOut func()) error
 }
 
 // New returns a Broker whose topics are empty.
@@ -61,7 +52,7 @@ func New(opts Options) *Broker {
 }
 
 // request carries out a request under the lock, through the hook.
-func (b *Broker) request(ctx context.Context, r Request, do func()) error {
+func (b *Broker) request(ctx context.Context, name, topic string, do func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -74,8 +65,8 @@ func (b *Broker) request(ctx context.Context, r Request, do func()) error {
 		carryOut()
 		return nil
 	}
-	if err := b.opts.Hook(ctx, r, carryOut); err != nil {
-		return fmt.Errorf("%s %s: %w", strings.ToLower(r.Name), r.Topic, err)
+	if err := b.opts.Hook(ctx, name, topic, carryOut); err != nil {
+		return fmt.Errorf("%s %s: %w", strings.ToLower(name), topic, err)
 	}
 	return nil
 }
@@ -110,18 +101,15 @@ func (b *Broker) put(m schedule.Message) schedule.Message {
 	return m
 }
 
-// produce appends a record for a process.
-func (b *Broker) produce(ctx context.Context, process, id string, m schedule.Message) error {
+// produce appends a record.
+func (b *Broker) produce(ctx context.Context, m schedule.Message) error {
 	var refused error
-	err := b.request(ctx, Request{"Produce", process, m.Topic, id}, func() {
-		switch {
-		case b.topics[m.Topic] == nil:
+	err := b.request(ctx, "Produce", m.Topic, func() {
+		if b.topics[m.Topic] == nil {
 			refused = fmt.Errorf("%w: topic %s does not exist", schedule.ErrRefused, m.Topic)
-		case b.opts.Largest > 0 && len(m.Value) > b.opts.Largest:
-			refused = fmt.Errorf("%w: %d bytes are too large", schedule.ErrRefused, len(m.Value))
-		default:
-			b.put(m)
+			return
 		}
+		b.put(m)
 	})
 	if err != nil {
 		return err
@@ -129,22 +117,13 @@ func (b *Broker) produce(ctx context.Context, process, id string, m schedule.Mes
 	return refused
 }
 
-// Sink is the scheduler.Sink of a process.
-type Sink struct {
-	broker  *Broker
-	process string
-}
-
-// Sink returns the sink of a process.
-func (b *Broker) Sink(process string) *Sink { return &Sink{b, process} }
-
 // Publish implements scheduler.Sink.
-func (s *Sink) Publish(ctx context.Context, events []schedule.Event) []error {
+func (b *Broker) Publish(ctx context.Context, events []schedule.Event) []error {
 	errs := make([]error, len(events))
 	for i := range events {
 		e := &events[i]
 		m := schedule.Message{Topic: e.Topic, Key: []byte(e.RecordKey()), Value: e.Payload, Headers: e.RecordHeaders()}
-		errs[i] = s.broker.produce(ctx, s.process, e.ID, m)
+		errs[i] = b.produce(ctx, m)
 	}
 	return errs
 }
@@ -215,7 +194,7 @@ func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
 		value, err := events[i].Request()
 		if err == nil {
 			m := schedule.Message{Topic: f.broker.opts.ScheduleTopic, Key: []byte(events[i].ID), Value: value}
-			err = f.broker.produce(ctx, f.process, events[i].ID, m)
+			err = f.broker.produce(ctx, m)
 		}
 		errs[i] = err
 	}
@@ -229,7 +208,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 		return nil, errClosed
 	}
 	var fetched []schedule.Message
-	err := b.request(ctx, Request{Name: "Fetch", Process: f.process, Topic: b.opts.ScheduleTopic}, func() {
+	err := b.request(ctx, "Fetch", b.opts.ScheduleTopic, func() {
 		if !slices.Contains(b.members, f) {
 			b.members = append(b.members, f)
 			b.assign(0)
@@ -267,7 +246,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 
 // Commit implements scheduler.Feed. The broker learns of it with the next Fetch, or by Close.
 func (f *Feed) Commit(ctx context.Context, messages []schedule.Message) error {
-	return f.broker.request(ctx, Request{Name: "Commit", Process: f.process, Topic: f.broker.opts.ScheduleTopic}, func() {
+	return f.broker.request(ctx, "Commit", f.broker.opts.ScheduleTopic, func() {
 		for _, m := range messages {
 			if p := int(m.Partition); f.broker.owners[p] == f {
 				f.marks[p] = max(f.marks[p], m.Offset+1)
@@ -287,13 +266,13 @@ func (f *Feed) commit() {
 func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) error {
 	m.Headers = append(slices.Clone(m.Headers), schedule.Header{Name: "flunq-reason", Value: reason})
 	m.Topic = f.broker.opts.ScheduleDLQ
-	return f.broker.produce(ctx, f.process, "", m)
+	return f.broker.produce(ctx, m)
 }
 
 // Close commits and leaves the group.
 func (f *Feed) Close(ctx context.Context) error {
 	f.closed = true
-	return f.broker.request(ctx, Request{Name: "Leave", Process: f.process, Topic: f.broker.opts.ScheduleTopic}, func() {
+	return f.broker.request(ctx, "Leave", f.broker.opts.ScheduleTopic, func() {
 		f.commit()
 		f.broker.leave(f)
 	})

@@ -30,17 +30,17 @@ func (s *simulation) openBroker() {
 }
 
 // brokerRequest makes each request to the broker a call.
-func (s *simulation) brokerRequest(_ context.Context, r broker.Request, carryOut func()) error {
+func (s *simulation) brokerRequest(_ context.Context, request, topic string, carryOut func()) error {
 	done := s.enter("")
-	if r.Name == "Fetch" {
+	if request == "Fetch" {
 		s.idle()
 	}
 	defer done()
-	return s.call(toBroker, strings.ToLower(r.Name)+" "+r.Topic, func() error {
-		before := s.broker.Records(r.Topic)
+	return s.call(toBroker, strings.ToLower(request)+" "+topic, func() error {
+		before := s.broker.Records(topic)
 		carryOut()
-		if r.Name == "Produce" && r.Topic != scheduleTopic && r.Topic != scheduleDLQ {
-			for _, m := range s.broker.Records(r.Topic) {
+		if request == "Produce" && topic != scheduleTopic && topic != scheduleDLQ {
+			for _, m := range s.broker.Records(topic) {
 				known := func(b schedule.Message) bool { return b.Partition == m.Partition && b.Offset == m.Offset }
 				if !slices.ContainsFunc(before, known) {
 					s.produced(m)

@@ -12,7 +12,6 @@ import (
 
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/sim"
-	"flunq.io/flunq/sim/table"
 )
 
 // target is a service that a process calls.
@@ -184,7 +183,7 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 // ended.
 func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool {
 	p := a.process
-	s.injected = append(s.injected, Injected{Fault: f, At: s.now, Doing: what})
+	s.injected = append(s.injected, f)
 	s.log(a.name, what+": "+faultText(f, to), a.events...)
 	if n := len(s.story); n > 0 {
 		s.story[n-1].Fault = true
@@ -250,8 +249,8 @@ func (s *simulation) performed(_ context.Context, cmds []redis.Cmder, perform fu
 }
 
 // tableRequest makes each request to the table a call.
-func (s *simulation) tableRequest(_ context.Context, r table.Request, carryOut func()) error {
-	return s.call(toTable, strings.ToLower(r.Name)+" of the table", func() error {
+func (s *simulation) tableRequest(_ context.Context, method, _ string, carryOut func()) error {
+	return s.call(toTable, strings.ToLower(method)+" of the table", func() error {
 		carryOut()
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/scheduling"
 )
 
@@ -27,7 +28,7 @@ func TestMistakesAreFound(t *testing.T) {
 		return scheduling.Mistake{Table: wrong}
 	}
 	forgotten := func(r *scheduling.Trial) bool {
-		return slices.ContainsFunc(r.Injected, func(f scheduling.Injected) bool { return f.Kind == scheduling.Forget })
+		return slices.ContainsFunc(r.Injected, func(f sim.Fault) bool { return f.Kind == scheduling.Forget })
 	}
 	for _, m := range []struct {
 		name    string

@@ -188,7 +188,7 @@ func (s *simulation) reconciler(p *process, index agenda.Index) scheduler.Actor 
 // sink returns the sink of a process.
 func (s *simulation) sink(p *process) scheduler.Sink {
 	if s.setting.Broker {
-		return &faultySink{s, p, s.broker.Sink(p.name())}
+		return &faultySink{s, p, s.broker}
 	}
 	return &faultySink{s, p, scheduler.StreamSink{Redis: wire.NewClient(s.client)}}
 }

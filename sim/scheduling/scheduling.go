@@ -47,7 +47,7 @@ func ParsePlan(text []byte) (Plan, error) {
 // Trial is a run with the verdict of the checker.
 type Trial struct {
 	Setting  Setting
-	Injected []Injected
+	Injected []sim.Fault
 	Broken   []sim.Violation   // whose Execution is the id of an event
 	Calls    map[string]uint64 // by each actor
 	Trace    string            // a hash of all steps: equal for equal plans
@@ -65,14 +65,6 @@ type point struct {
 	actor string
 	call  uint64
 	kinds []sim.FaultKind
-}
-
-// Injected is a fault that happened.
-type Injected struct {
-	sim.Fault
-
-	At    time.Time
-	Doing string // the call, in words
 }
 
 // Line is a step of a story.

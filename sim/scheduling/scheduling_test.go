@@ -44,10 +44,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 			return r
 		}
 		first := try(scheduling.Plan{Seed: seed, Random: true})
-		listed := scheduling.Plan{Seed: seed}
-		for _, f := range first.Injected {
-			listed.Faults = append(listed.Faults, f.Fault)
-		}
+		listed := scheduling.Plan{Seed: seed, Faults: first.Injected}
 		for _, p := range []scheduling.Plan{{Seed: seed, Random: true}, {Seed: seed, Random: true, Story: true}, listed} {
 			if again := try(p); again.Trace != first.Trace {
 				t.Errorf("seed %d: the run has the trace %s and %s, with %+v", seed, first.Trace, again.Trace, p)

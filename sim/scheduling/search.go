@@ -235,10 +235,7 @@ func single(k sim.FaultKind) time.Duration {
 
 // finding returns the finding of a run, reduced to what is necessary.
 func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding {
-	p := Plan{Seed: t.plan.Seed, Bridge: t.plan.Bridge, Events: t.plan.Events, Faults: []sim.Fault{}}
-	for _, x := range t.Injected {
-		p.Faults = append(p.Faults, x.Fault)
-	}
+	p := Plan{Seed: t.plan.Seed, Bridge: t.plan.Bridge, Events: t.plan.Events, Faults: append([]sim.Fault{}, t.Injected...)}
 	out := &Finding{Violation: v, Runs: 1, Seen: p, Small: p}
 	tries := 0
 	fails := func(p Plan) bool {

@@ -39,7 +39,7 @@ type simulation struct {
 
 	forgotten bool // Redis has lost everything
 	outages   map[target]time.Time
-	injected  []Injected
+	injected  []sim.Fault
 	drawn     int               // number of random faults
 	calls     map[string]uint64 // by each actor
 	points    []point

@@ -87,7 +87,6 @@ type Orders struct {
 // Side is one of the two runs.
 type Side struct {
 	Scenario Scenario
-	Status   string
 	Steps    []Step
 }
 
@@ -117,8 +116,8 @@ func (s *searchState) orderOf(f *Finding, usual *outcomeGroup, end sim.End, fact
 		}
 	}
 	o := &Orders{Sides: [2]Side{
-		{usual.scenarios[0], string(usual.end.Status), stepsOf(def, left, marked)},
-		{f.Small, string(end.Status), stepsOf(def, right, marked)},
+		{usual.scenarios[0], stepsOf(def, left, marked)},
+		{f.Small, stepsOf(def, right, marked)},
 	}}
 	if differ != nil && def != nil {
 		o.Fork = around(def, differ.first.task, differ.second.task)

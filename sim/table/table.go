@@ -26,25 +26,17 @@ type Table struct {
 
 // Options of a Table.
 type Options struct {
-	// Hook, if set, is called for each request; a call with several events sends one request for
-	// each. It may call carryOut, before or after waiting. It returns what the client sees: nil if
-	// the reply arrives, or an error instead of the reply. So it can crash the client before or
-	// after the request, lose the request or its reply, delay, throttle, and be unavailable.
-	Hook func(ctx context.Context, r Request, carryOut func()) error
+	// Hook, if set, is called for each request: the name of a method, and the id of an event, ""
+	// for List and Open. A call with several events sends one request for each. The hook may call
+	// carryOut, before or after waiting. It returns what the client sees: nil if the reply
+	// arrives, or an error instead of the reply. So it can crash the client before or after the
+	// request, lose the request or its reply, delay, throttle, and be unavailable.
+	Hook func(ctx context.Context, method, id string, carryOut func()) error
 	// Now is the clock of the index of open events; it may be nil without a Lag.
 	Now func() time.Time
 	// Lag, if set, returns how long after a write Open sees it.
 	Lag func() time.Duration
 }
-
-// Request is one request to a Table.
-type Request struct {
-	Name string // of the method
-	ID   string // of the event; "" for List and Open
-}
-
-// Write reports whether the request may change the table.
-func (r Request) Write() bool { return r.Name != "Get" && r.Name != "List" && r.Name != "Open" }
 
 // record is an event, and what Open sees of it.
 type record struct {
@@ -76,7 +68,7 @@ func (t *Table) request(ctx context.Context, name, id string, do func()) error {
 		carryOut()
 		return nil
 	}
-	if err := t.opts.Hook(ctx, Request{name, id}, carryOut); err != nil {
+	if err := t.opts.Hook(ctx, name, id, carryOut); err != nil {
 		return fmt.Errorf("%s event %s: %w", strings.ToLower(name), id, err)
 	}
 	return nil

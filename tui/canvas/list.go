@@ -42,7 +42,7 @@ func At[T any](items []T, cursor int) (item T) {
 	return item
 }
 
-// List is the cursor in a list of lines, of which some are visible.
+// List is the cursor in a list of lines, some of which are visible.
 type List struct {
 	Cursor int // the line of the cursor, 0 if there is none
 	Offset int // the first visible line

@@ -20,8 +20,8 @@ const (
 var errRecursion = fmt.Errorf("recurses too deep: its calls need more than %d MiB (limit expression-recursion)", maxMachine>>20)
 
 // layout holds the field indexes of gojq's stacks. Each step of gojq walks through all scopes
-// around a call, of which recursion may create many, and only the stacks themselves reveal their
-// number. The stacks are only read.
+// around a call. Recursion may create many, and only the stacks themselves reveal their number.
+// The stacks are only read.
 type layout struct {
 	stack, paths, scopes, values, forks int // fields of its machine
 	data, index                         int // fields of a stack

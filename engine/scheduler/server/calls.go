@@ -18,7 +18,7 @@ import (
 
 // unary handles a call with one response.
 func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
-	defer s.ended(ctx, info.FullMethod, false, time.Now(), &err)
+	defer s.ended(ctx, info.FullMethod, time.Now(), &err)
 	if err := s.admit(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 
 // stream handles a call with a stream of responses. It ends when the server stops.
 func (s *Server) stream(service any, to grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	defer s.ended(to.Context(), info.FullMethod, true, time.Now(), &err)
+	defer s.ended(to.Context(), info.FullMethod, time.Now(), &err)
 	if err := s.admit(to.Context(), info.FullMethod); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (e endingStream) Context() context.Context { return e.ctx }
 
 // ended converts the error of a call to its gRPC status and reports the call. A panic ends only that
 // call.
-func (s *Server) ended(ctx context.Context, method string, stream bool, began time.Time, err *error) {
+func (s *Server) ended(ctx context.Context, method string, began time.Time, err *error) {
 	if p := recover(); p != nil {
 		s.opts.Log.ErrorContext(ctx, "a call panicked", "method", method, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 		*err = status.Error(codes.Internal, "the server has failed")
@@ -67,7 +67,7 @@ func (s *Server) ended(ctx context.Context, method string, stream bool, began ti
 		*err = s.publicError(ctx, method, *err)
 	}
 	if s.opts.Observe != nil {
-		s.opts.Observe(Call{Method: method, Stream: stream, Code: status.Code(*err), Took: time.Since(began)})
+		s.opts.Observe(Call{Method: method, Code: status.Code(*err), Took: time.Since(began)})
 	}
 }
 

@@ -51,7 +51,6 @@ const MostBytes = 1 << 20
 // Call describes a finished call, for metrics.
 type Call struct {
 	Method string // "/scheduler.v1.SchedulerService/Schedule"
-	Stream bool   // the response is a stream
 	Code   codes.Code
 	Took   time.Duration
 }

@@ -47,18 +47,19 @@ var (
 	ErrChanged = errors.New("it was changed meanwhile")
 )
 
-// streamSuffix is the suffix of the stream, arriving that of the stream until the move is done,
-// arrivingTimers that of its timers until then, since services fire all timers that they see, and
-// arrived that of a key at the destination: copying, and copied when everything was compared.
+// The suffixes of a tenant's keys at the destination. Until the move is done, the stream and the timers
+// have other names, so that no service begins with a part of the tenant.
 const (
-	streamSuffix = ":events"
-	arriving     = ":events:arriving"
-	arrived      = ":events:arrived"
-
+	streamSuffix   = ":events"
+	arriving       = ":events:arriving"
 	arrivingTimers = ":timers:arriving"
+	arrived        = ":events:arrived" // holds the state of the move: copying or copied
+)
 
+// The states of a move.
+const (
 	copying = "0"
-	copied  = "1"
+	copied  = "1" // and compared
 )
 
 // Find examines the tenant without changing anything. It fails if a process serves the tenant, or if
@@ -165,7 +166,7 @@ func (m *Move) findTimers(ctx context.Context) (err error) {
 		return store.Failed("read the forgotten timer keys", err)
 	}
 	every := func(redis.Z) bool { return true }
-	if m.asked, err = m.scan(ctx, m.From.Keys().AskedTimers(m.Tenant), every); err != nil {
+	if m.asked, err = m.scan(ctx, keys.AskedTimers(m.Tenant), every); err != nil {
 		return store.Failed("read the requested timers", err)
 	}
 	m.fields = map[string]string{}
@@ -292,8 +293,7 @@ func (m *Move) clear(ctx context.Context) error {
 	return timers.New(m.To).RemoveTenant(ctx, m.Tenant)
 }
 
-// destination returns the name of a key at the destination. The stream gets its own name last, so
-// that no service begins with a part of the tenant.
+// destination returns the name of a key at the destination, before the stream gets its own name.
 func (m *Move) destination(suffix string) string {
 	if suffix == streamSuffix {
 		suffix = arriving
@@ -323,7 +323,7 @@ const atOnce = 1000
 func (m *Move) copyTimers(ctx context.Context) error {
 	rdb, keys := m.To.Redis(), m.To.Keys()
 	for key, entries := range map[string][]redis.Z{
-		keys.Tenant(m.Tenant) + arrivingTimers: m.timers, keys.ForgottenKeys(m.Tenant): m.gone, m.To.Keys().AskedTimers(m.Tenant): m.asked,
+		keys.Tenant(m.Tenant) + arrivingTimers: m.timers, keys.ForgottenKeys(m.Tenant): m.gone, keys.AskedTimers(m.Tenant): m.asked,
 	} {
 		for page := range slices.Chunk(entries, atOnce) {
 			if err := rdb.ZAdd(ctx, key, page...).Err(); err != nil {
