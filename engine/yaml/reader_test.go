@@ -50,6 +50,21 @@ func TestTooManyValues(t *testing.T) {
 	}
 }
 
+// The limit of nesting counts lists and maps, not the values in them.
+func TestMaxDepth(t *testing.T) {
+	t.Parallel()
+	for _, within := range []string{"", "1"} {
+		for more, ok := range []bool{true, false} {
+			n := yaml.MaxDepth + more
+			r := yaml.NewReader("f.yaml", []byte(strings.Repeat("[", n)+within+strings.Repeat("]", n)))
+			r.Data(r.Root())
+			if (r.Err() == nil) != ok {
+				t.Errorf("%d levels around %q: %v", n, within, r.Err())
+			}
+		}
+	}
+}
+
 // A list on the line of a tag, outside of any key, is a mistake.
 func TestListAfterTag(t *testing.T) {
 	t.Parallel()

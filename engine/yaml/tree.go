@@ -204,7 +204,7 @@ func (t *treeBuilder) refuse(at Pos, format string, args ...any) {
 func (t *treeBuilder) build(y *yaml3.Node, depth int) *Node {
 	n := &Node{Pos: posOf(y), Style: styleOf(y), Comment: y.LineComment, Implied: y.Kind == yaml3.ScalarNode && y.Value == ""}
 	t.count(n.Pos)
-	if depth > MaxDepth {
+	if depth > MaxDepth && y.Kind&(yaml3.SequenceNode|yaml3.MappingNode) != 0 {
 		t.refuse(n.Pos, "nested deeper than %d levels", MaxDepth)
 	}
 	if t.full {
