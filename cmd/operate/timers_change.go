@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
@@ -165,6 +167,9 @@ and is printed. A timer that is moved to the past fires immediately.`,
 	c.Flags().StringVar(&to, "to", "", "move it to `TIME` (RFC 3339)")
 	c.Flags().StringVar(&in, "in", "", "move it to `DURATION` from now: 10m, 3d, PT10M")
 	c.Flags().StringVar(&by, "by", "", "move it by `DURATION`, forward or back: 1h, -30m")
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // as start calls them
+		return pflag.NormalizedName(cmp.Or(map[string]string{"at": "to", "after": "in"}[name], name))
+	})
 	return c
 }
 
