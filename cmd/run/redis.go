@@ -25,11 +25,8 @@ import (
 // onRedis runs the workflow on a real Redis. This process runs the services, beside those
 // of other processes, until the execution ends.
 func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
-	if r.record != "" || r.speed != "" {
-		return nil, cli.Misusef("--record and --speed require the virtual clock, not --redis-url")
-	}
-	if r.seed != 1 || r.start != "" && r.start != "now" {
-		r.Sh.Hint("--seed and --start have no effect with --redis-url")
+	if r.record != "" || r.speed != "" || r.seed != 1 || r.start != "" && r.start != "now" {
+		return nil, cli.Misusef("--record, --speed, --seed and --start require the virtual clock, not --redis-url")
 	}
 	rdb, err := cli.Dial(ctx, cli.WithPassword(r.Sh, r.redis))
 	if err != nil {

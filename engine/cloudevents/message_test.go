@@ -149,13 +149,19 @@ func TestDecodeNull(t *testing.T) {
 	}
 }
 
-// RFC 3339 allows a time with t and z.
+// RFC 3339 allows a time with t and z, and a leap second.
 func TestDecodeTime(t *testing.T) {
 	t.Parallel()
-	const value = `{"specversion":"1.0","id":"1","source":"/s","type":"t","time":"2026-11-24t12:00:00.5z"}`
-	e, err := cloudevents.Decode(&cloudevents.Message{Topic: "in", Value: []byte(value)}, "")
-	if want := time.Date(2026, 11, 24, 12, 0, 0, 5e8, time.UTC); err != nil || !e.Time.Equal(want) {
-		t.Errorf("time %v, %v, want %v", e.Time, err, want)
+	for text, want := range map[string]time.Time{
+		"2026-11-24t12:00:00.5z":    time.Date(2026, 11, 24, 12, 0, 0, 5e8, time.UTC),
+		"2016-12-31T23:59:60.5Z":    time.Date(2017, 1, 1, 0, 0, 0, 5e8, time.UTC),
+		"2017-01-01T00:59:60+01:00": time.Date(2017, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		value := `{"specversion":"1.0","id":"1","source":"/s","type":"t","time":"` + text + `"}`
+		e, err := cloudevents.Decode(&cloudevents.Message{Topic: "in", Value: []byte(value)}, "")
+		if err != nil || !e.Time.Equal(want) {
+			t.Errorf("%s is %v, %v, want %v", text, e.Time, err, want)
+		}
 	}
 }
 
@@ -169,6 +175,8 @@ func TestDecodeUnreadable(t *testing.T) {
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s", "", "no attribute type"},
 		{"ce_specversion=0.3 ce_id=1 ce_source=/s ce_type=t", "", "specversion"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_time=noon", "", "attribute time"},
+		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_time=2016-12-31T23:60:00Z", "", "attribute time"},
+		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_time=2016-12-31T23:59:60", "", "attribute time"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_a-b=1", "", "a-b"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_attempt=9", "", "reserved"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t", "{", "not JSON"},

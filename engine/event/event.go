@@ -145,7 +145,7 @@ func FromFields(fields []string) (Event, error) {
 		case "type":
 			e.Type = Type(s)
 		case "time":
-			t, err := time.Parse(time.RFC3339Nano, strings.ToUpper(s)) // RFC 3339 allows t and z
+			t, err := parseTime(s)
 			if err != nil {
 				bad = fmt.Errorf("attribute time: %w", err)
 				break
@@ -172,6 +172,16 @@ func FromFields(fields []string) (Event, error) {
 		return e, errors.New("no attribute type")
 	}
 	return e, bad
+}
+
+// parseTime parses a time of RFC 3339, which allows t and z, and the leap second :60: the next second.
+func parseTime(text string) (time.Time, error) {
+	text = strings.ToUpper(text)
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil || len(text) < 19 || text[16:19] != ":60" {
+		return t, err
+	}
+	t, err := time.Parse(time.RFC3339Nano, text[:16]+":59"+text[19:])
+	return t.Add(time.Second), err
 }
 
 // FromAttributes parses an event's attributes, given by name, as FromFields does.
