@@ -435,9 +435,7 @@ func serve(ctx context.Context, s served) (err error) {
 			return err
 		}
 	}
-	if err := s.out.Metrics(ctx, registry); err != nil {
-		return err
-	}
+	s.out.Metrics(ctx, registry)
 	s.probes.handle(watch.Handler(e, registry))
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
 		"timers", s.opts.Timers, "bridge", s.opts.Bridge != nil, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", s.probes.address, "grpc", s.scheduling.address())

@@ -141,22 +141,19 @@ func (o Options) protocol(signal string) (string, error) {
 }
 
 // about describes the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
-func (e *Exporter) about(ctx context.Context) (*resource.Resource, error) {
+func (e *Exporter) about(ctx context.Context) *resource.Resource {
 	if e.resource != nil {
-		return e.resource, nil
+		return e.resource
 	}
-	var err error
-	e.resource, err = resource.New(ctx,
+	// The SDK reports an error in a variable when it makes the providers; what is valid is used.
+	e.resource, _ = resource.New(ctx,
 		resource.WithAttributes(
 			attribute.String("service.name", "flunq"),
 			attribute.String("service.version", e.opts.Version),
 			attribute.String("service.instance.id", e.opts.Process),
 		),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
-	}
-	return e.resource, nil
+	return e.resource
 }
 
 func (e *Exporter) openTraces(ctx context.Context) error {
@@ -173,15 +170,11 @@ func (e *Exporter) openTraces(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("send traces: %w", err)
 	}
-	about, err := e.about(ctx)
-	if err != nil {
-		return err
-	}
 	e.dropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "flunq_traces_dropped_total", Help: "Executions whose traces were not sent, because their histories could not be read, or not in time, or because the collector did not take them.",
 	})
 	// Only the goroutine that reads histories waits for a full queue.
-	e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(counting{exporter, e.dropped}, sdktrace.WithBlocking()))
+	e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(e.about(ctx)), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(counting{exporter, e.dropped}, sdktrace.WithBlocking()))
 	e.ended = make(chan execution, maxQueued)
 	e.closers = append(e.closers, e.traces.Shutdown)
 	return nil
@@ -235,33 +228,24 @@ func (e *Exporter) openLogs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("send logs: %w", err)
 	}
-	about, err := e.about(ctx)
-	if err != nil {
-		return err
-	}
-	e.logs = sdklog.NewLoggerProvider(sdklog.WithResource(about), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+	e.logs = sdklog.NewLoggerProvider(sdklog.WithResource(e.about(ctx)), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
 	e.closers = append(e.closers, e.logs.Shutdown)
 	return nil
 }
 
 // Metrics sends the metrics of a registry, every OTEL_METRIC_EXPORT_INTERVAL, until Close.
-func (e *Exporter) Metrics(ctx context.Context, registry *prometheus.Registry) error {
+func (e *Exporter) Metrics(ctx context.Context, registry *prometheus.Registry) {
 	if e == nil {
-		return nil
+		return
 	}
 	if e.dropped != nil {
 		registry.MustRegister(e.dropped)
 	}
 	if e.metrics == nil {
-		return nil
-	}
-	about, err := e.about(ctx)
-	if err != nil {
-		return err
+		return
 	}
 	reader := sdkmetric.NewPeriodicReader(e.metrics, sdkmetric.WithProducer(prombridge.NewMetricProducer(prombridge.WithGatherer(registry))))
-	e.closers = append(e.closers, sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(reader)).Shutdown)
-	return nil
+	e.closers = append(e.closers, sdkmetric.NewMeterProvider(sdkmetric.WithResource(e.about(ctx)), sdkmetric.WithReader(reader)).Shutdown)
 }
 
 // grace is how long Close waits for the collector.
