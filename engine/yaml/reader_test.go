@@ -31,6 +31,26 @@ f.yaml:3:8: names is a map, want a list`
 	}
 }
 
+// Positions are those of editors, which do not end a line at the Unicode separators.
+func TestLineSeparators(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ source, want string }{
+		{"a: 'é\u2028b\u0085c'\nb: ['\u2029', x]\n", "f.yaml:2:4: here\nf.yaml:2:10: here"},
+		{"{\"a\": \"\u2028\",\n\t\"b\": [1, 2]}\n", "f.yaml:2:7: here\nf.yaml:2:11: here"},
+		{"# é\u2028 b\na: 1\n", "f.yaml:1:4: this invisible character ends the line, like a line break"},
+	} {
+		r := yaml.NewReader("f.yaml", []byte(tt.source))
+		if root := r.Root(); root != nil {
+			last := root.Content[len(root.Content)-1]
+			r.Errorf(last, "here")
+			r.Errorf(last.Content[1], "here")
+		}
+		if err := r.Err(); err == nil || err.Error() != tt.want {
+			t.Errorf("%q: %v\nwant %s", tt.source, err, tt.want)
+		}
+	}
+}
+
 // Aliases that multiply do not exhaust the memory.
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,14 @@ func first(source []byte, is func(r rune, size int) bool) Pos {
 // empty or cannot be parsed; the latter is reported to c.
 func root(c *Collector, source []byte) *yaml3.Node {
 	documents, err := decode(bytes.NewReader(source))
-	if err != nil {
+	switch separated := bytes.ContainsAny(source, separators); {
+	case separated && err == nil:
+		renumber(documents, source)
+	case separated && !json.Valid(source):
+		at := first(source, func(r rune, _ int) bool { return strings.ContainsRune(separators, r) })
+		c.Mistake(at, `remove it, or write it as an escape in double quotes: "\u2028"`, "this invisible character ends the line, like a line break")
+		return nil
+	case err != nil:
 		documents = decodeRepaired(c, source)
 	}
 	if len(documents) > 1 {
@@ -99,6 +106,35 @@ func root(c *Collector, source []byte) *yaml3.Node {
 		return documents[0].Content[0]
 	}
 	return nil
+}
+
+// separators are the characters at which the YAML parser ends a line, but no editor does.
+const separators = "\u0085\u2028\u2029"
+
+// renumber changes the positions of nodes from the lines of the YAML parser to those of editors.
+func renumber(nodes []*yaml3.Node, source []byte) {
+	at := Pos{1, 1}
+	starts := []Pos{at} // of the parser's lines
+	for _, r := range string(source) {
+		at.Column++
+		if r == '\n' {
+			at = Pos{at.Line + 1, 1}
+		}
+		if r == '\n' || strings.ContainsRune(separators, r) {
+			starts = append(starts, at)
+		}
+	}
+	var move func(nodes []*yaml3.Node)
+	move = func(nodes []*yaml3.Node) {
+		for _, n := range nodes {
+			if n.Line > 0 && n.Line <= len(starts) {
+				start := starts[n.Line-1]
+				n.Line, n.Column = start.Line, n.Column+start.Column-1
+			}
+			move(n.Content)
+		}
+	}
+	move(nodes)
 }
 
 // decode parses the documents of YAML source, at most the first few.
