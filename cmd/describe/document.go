@@ -2,6 +2,7 @@
 package describe
 
 import (
+	"slices"
 	"strings"
 
 	"flunq.io/flunq/cmd/graph"
@@ -19,7 +20,11 @@ func Document(def *dsl.Definition) *tui.Document {
 	}
 	for _, t := range def.Tasks() {
 		task := &d.Tasks[index[t.Ref]]
-		for _, child := range inside(t) {
+		children := slices.Concat(t.Lists()...)
+		if t.Call != nil && t.Call.Function != nil {
+			children = append(children, t.Call.Function)
+		}
+		for _, child := range children {
 			if at, ok := index[child.Ref]; ok {
 				task.Children = append(task.Children, at)
 			}
@@ -50,26 +55,4 @@ func does(t *dsl.Task) string {
 		detail = strings.TrimPrefix(detail+", if "+t.If.Source(), ", ")
 	}
 	return detail
-}
-
-// inside returns the tasks that a task contains.
-func inside(t *dsl.Task) dsl.TaskList {
-	switch t.Kind {
-	case dsl.Do, dsl.For:
-		return t.Do
-	case dsl.Fork:
-		return t.Fork.Branches
-	case dsl.Try:
-		return append(append(dsl.TaskList{}, t.Try.Try...), t.Try.Catch.Do...)
-	case dsl.Listen:
-		if t.Listen.Foreach != nil {
-			return t.Listen.Foreach.Do
-		}
-	case dsl.Call:
-		if t.Call.Function != nil {
-			return dsl.TaskList{t.Call.Function}
-		}
-	default:
-	}
-	return nil
 }

@@ -153,13 +153,11 @@ func (l *linter) lists() {
 	}
 	check(l.def.Do)
 	for _, t := range l.def.Tasks() {
-		check(t.Do)
-		switch {
-		case t.Try != nil:
-			check(t.Try.Try)
-			check(t.Try.Catch.Do)
-		case t.Listen != nil && t.Listen.Foreach != nil:
-			check(t.Listen.Foreach.Do)
+		if t.Fork != nil {
+			continue // its branches do not follow each other
+		}
+		for _, list := range t.Lists() {
+			check(list)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -60,19 +61,12 @@ func taskRow(t *dsl.Task) row {
 		r.detail += arrow(t.Then)
 	}
 	switch t.Kind {
-	case dsl.Do, dsl.For:
-		r.below = taskRows(t.Do)
-	case dsl.Fork:
-		r.below = taskRows(t.Fork.Branches)
-	case dsl.Listen:
-		if t.Listen.Foreach != nil {
-			r.below = taskRows(t.Listen.Foreach.Do)
-		}
 	case dsl.Switch:
 		r.below = caseRows(t)
 	case dsl.Try:
 		r.below = append(taskRows(t.Try.Try), catchRow(t.Try.Catch))
 	default:
+		r.below = taskRows(slices.Concat(t.Lists()...))
 	}
 	return r
 }
