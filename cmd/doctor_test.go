@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -204,6 +205,21 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	says(0, "services", "ok worker, executor and timer run for tenant default")
 	says(0, "processes", "ok 2 running: flunq serve (pid 7 on h): worker for all tenants, started ")
 	says(0, "services", "warn no process runs the executor or timer -> flunq serve --only executor,timer starts it", "--tenant", "other")
+	// The work of a dead process has been taken over if others run its services for its tenants.
+	for tenant, over := range map[string]bool{"default": true, "other": false} {
+		gone := entry("gone", []string{tenant}, false, "worker", "timer")
+		gone.Heartbeat = one.Heartbeat.Add(-5 * time.Minute)
+		if err := rdb.HSet(ctx, store.ProcessesKey, "gone", event.Encode(gone)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := examined(t, server)
+		if text := fmt.Sprint(d.Findings); strings.Contains(text, "cannot reach Redis; other processes have taken over its work") != over {
+			t.Errorf("taken over for %s: want %v: %s", tenant, over, text)
+		}
+	}
+	if err := rdb.HDel(ctx, store.ProcessesKey, "gone").Err(); err != nil {
+		t.Fatal(err)
+	}
 	// One is stopped, and one dies.
 	if err := processes.In(st).SignOff(ctx, two); err != nil {
 		t.Fatal(err)

@@ -112,11 +112,26 @@ func (d *doctor) listProcesses() {
 		f.Text = fmt.Sprintf("%s has sent no heartbeat for %s: it was killed, is suspended, or cannot reach Redis", nameOf(p), since(d.at.Sub(p.Heartbeat)))
 		lease := cmp.Or(time.Duration(p.LeaseMS)*time.Millisecond, d.settings.Lease)
 		f.Remedy = fmt.Sprintf("check it; other processes take over its work after %s (LEASE)", history.Duration(lease))
-		if d.justUp() {
+		switch {
+		case d.at.Sub(p.Heartbeat) > lease && d.replaced(p):
+			f.State, f.Remedy = isFine, ""
+			f.Text += "; other processes have taken over its work"
+		case d.justUp():
 			f.State, f.Remedy = isUnknown, restarted
 		}
 		d.add(f)
 	}
+}
+
+// replaced reports whether running processes provide all services of a dead one.
+func (d *doctor) replaced(dead *processes.Process) bool {
+	tenants := dead.Tenants
+	if dead.All {
+		tenants = d.tenants
+	}
+	return !slices.ContainsFunc(dead.Services, func(s processes.Service) bool {
+		return slices.ContainsFunc(tenants, func(tenant string) bool { return !slices.Contains(d.groupsOf(s.Name, tenant), s.Group) })
+	})
 }
 
 // compareLeases reports processes with different leases.

@@ -39,6 +39,7 @@ func TestOverview(t *testing.T) {
 	w.becomes("broken", tui.Faulted)
 	w.becomes("sleeper", tui.Waiting)
 	w.addDeadLetter("lost-1", "com.shop.paid", "nobody could read it")
+	w.addStopped("old-worker")
 	var o tui.Overview
 	w.until("a task runs, a timer is set, and all have read", func() bool {
 		before := o // an overview is not a snapshot of one moment
@@ -80,6 +81,18 @@ func TestOverview(t *testing.T) {
 	release()
 	w.becomes("caller", tui.Completed)
 	w.until("nothing runs", func() bool { return len(w.overview().Running) == 0 })
+}
+
+// addStopped adds a process that was stopped, whose consumer is left.
+func (w *environment) addStopped(consumer string) {
+	w.Helper()
+	p := &processes.Process{Name: "old", All: true, Services: []processes.Service{{Name: "worker", Group: store.WorkerGroup, Consumers: []string{consumer}}}}
+	if err := errors.Join(
+		processes.In(w.store).SignOff(w.Context(), p),
+		w.rdb.XGroupCreateConsumer(w.Context(), w.store.Keys().Stream(tenant), store.WorkerGroup, consumer).Err(),
+	); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // Rates are those between two samples.

@@ -264,9 +264,10 @@ func (l *Live) service(g inspect.Group, services map[string]string, running []pr
 				w, reads := workers[name]
 				if w.Name = name; p.Alive(now) {
 					w.State, w.Idle = tui.Alive, min(w.Idle, max(now.Sub(p.LastSeen()), 0))
-				} else if reads {
+				} else if reads && (w.Pending > 0 || p.Stopped.IsZero()) {
 					w.State, w.Idle = tui.Silent, max(now.Sub(p.LastSeen()), 0)
 				} else {
+					delete(workers, name)
 					continue
 				}
 				workers[name] = w
