@@ -92,8 +92,8 @@ func (c *connection) respond(id json.RawMessage, result any, err error) error {
 		m.Result, err = json.Marshal(result)
 	}
 	if err != nil {
-		var known *rpcError
-		if !errors.As(err, &known) {
+		known, ok := errors.AsType[*rpcError](err)
+		if !ok {
 			known = &rpcError{codeInvalid, err.Error()}
 		}
 		m.Error, m.Result = known, nil

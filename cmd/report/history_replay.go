@@ -115,16 +115,10 @@ func placeholder(shape any) any {
 			out = append(out, placeholder(inner))
 		}
 		return out
-	case nil:
-		return nil
 	default:
-		switch v {
-		case "number":
-			return 0
-		case "boolean":
-			return false
-		default:
-			return "***"
+		if value, ok := map[any]any{nil: nil, "number": 0, "boolean": false}[v]; ok {
+			return value
 		}
+		return "***"
 	}
 }

@@ -71,9 +71,7 @@ func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) 
 	l.examiner = &examine.Examiner{Store: l.store, Definitions: l.definitions}
 	var now dev.Clock
 	switch err := actions.AskClock(ctx, rdb, &now, "SHOW"); {
-	case errors.Is(err, actions.ErrClock):
-		return l, nil
-	case err != nil:
+	case err != nil && !errors.Is(err, actions.ErrClock):
 		return nil, lost(ctx, err)
 	case now.Mode == dev.Virtual:
 		return &Virtual{Live: l, rdb: rdb, start: now.Now}, nil

@@ -94,9 +94,8 @@ func (o Options) Address() string {
 	return strings.Join(urls, ",")
 }
 
-// connect returns a connection, which is established when a server responds. Each attempt to reconnect
-// sends its outcome to attempts, unless that is full.
-// Permissions that the server denies go to denied.
+// connect returns a connection, which is established when a server responds. The outcome of each attempt
+// to connect goes to attempts, unless that is full. Permissions that the server denies go to denied.
 func (o Options) connect(attempts chan<- error, denied func(error)) (*nats.Conn, jetstream.JetStream, error) {
 	if err := o.Check(); err != nil {
 		return nil, nil, err

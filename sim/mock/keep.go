@@ -121,18 +121,7 @@ func scopeIn(n *yaml3.Node) (scope string, single bool) {
 // the value, PUT and POST replace it, PATCH replaces some of its members, and DELETE removes
 // it. Each URL without its query has its own value, for each root execution or shared by all.
 // A change takes effect when the latency has passed; an error response changes nothing.
-func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
-	if err := t.waitLatency(req, r); err != nil {
-		return nil, err
-	}
-	if r.Error == "" && r.Status < http.StatusMultipleChoices {
-		r = t.once(t.identity(mock, req), func() Response { return t.stored(req, body, mock, r) })
-	}
-	return r.response(req)
-}
-
-// stored applies a request to the kept value, and returns the response.
-func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response) Response {
+func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) Response {
 	bare := *req.URL
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
 	key := place{mock, bare.String()}

@@ -88,10 +88,15 @@ func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Respons
 		if mock.Match.matches(req, body) {
 			exchange.Mock = i
 			r := mock.Respond[min(t.turn(i, req), len(mock.Respond)-1)]
-			if mock.Keeps {
-				return t.keep(req, body, i, r)
+			if r.Latency > 0 && t.sleep != nil {
+				if err := t.sleep(req.Context(), r.Latency); err != nil {
+					return nil, err
+				}
 			}
-			return t.respond(req, r)
+			if mock.Keeps && r.Error == "" && r.Status < http.StatusMultipleChoices {
+				r = t.once(t.identity(i, req), func() Response { return t.keep(req, body, i, r) })
+			}
+			return r.response(req)
 		}
 	}
 	if t.next == nil {
@@ -131,21 +136,6 @@ func (t *Transport) identity(mock int, req *http.Request) string {
 		return ""
 	}
 	return fmt.Sprintf("%d %s %s %s %s %s", mock, from.Execution, from.Run, req.Method, req.URL, req.Header.Get("Idempotency-Key"))
-}
-
-func (t *Transport) respond(req *http.Request, r Response) (*http.Response, error) {
-	if err := t.waitLatency(req, r); err != nil {
-		return nil, err
-	}
-	return r.response(req)
-}
-
-// waitLatency waits for the latency of a response.
-func (t *Transport) waitLatency(req *http.Request, r Response) error {
-	if r.Latency == 0 || t.sleep == nil {
-		return nil
-	}
-	return t.sleep(req.Context(), r.Latency)
 }
 
 // response returns the HTTP response, or the error to return instead.
