@@ -51,6 +51,21 @@ func TestLineSeparators(t *testing.T) {
 	}
 }
 
+// YAML 1.2 is not mistaken for a value.
+func TestDirective(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"%YAML 1.2\n---\na: 1\n": "f.yaml:1:1: a %YAML directive is not supported",
+		"%YAML 1.1\n---\na: [\n": "f.yaml:3:4: this [ is never closed",
+	} {
+		r := yaml.NewReader("f.yaml", []byte(source))
+		r.Root()
+		if err := r.Err(); err == nil || err.Error() != want {
+			t.Errorf("%q: %v\nwant %s", source, err, want)
+		}
+	}
+}
+
 // Aliases that multiply do not exhaust the memory.
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()

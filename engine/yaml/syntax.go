@@ -96,6 +96,9 @@ func root(c *Collector, source []byte) *yaml3.Node {
 		at := first(source, func(r rune, _ int) bool { return strings.ContainsRune(separators, r) })
 		c.Mistake(at, `remove it, or write it as an escape in double quotes: "\u2028"`, "this invisible character ends the line, like a line break")
 		return nil
+	case err != nil && bytes.HasPrefix(source, []byte("%YAML")) && !bytes.HasPrefix(source, []byte("%YAML 1.1")):
+		c.Mistake(Pos{1, 1}, "remove this line", "a %%YAML directive is not supported")
+		return nil
 	case err != nil:
 		documents = decodeRepaired(c, source)
 	}
