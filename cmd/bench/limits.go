@@ -79,14 +79,14 @@ func (l limits) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 		return 0, err
 	}
 	done := 0
-	return l.consume(ctx, n, func(pipe redis.Pipeliner, _ []string) {
+	return l.consume(ctx, n, func(pipe redis.Pipeliner, _ string) {
 		pipe.ZAdd(ctx, key, redis.Z{Score: float64(at.Unix() + int64(done)), Member: members[done]})
 		done++
 	}, true)
 }
 
 // consume reads the stream of the tenant to its end and sends the commands for each entry.
-func (l limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
+func (l limits) consume(ctx context.Context, n int, each func(pipe redis.Pipeliner, entry string), ack bool) (time.Duration, error) {
 	stream := l.streamKey()
 	if err := l.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func (l limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, [
 		var ids []string
 		for _, entry := range read[0].Messages {
 			ids = append(ids, entry.ID)
-			each(pipe, ids)
+			each(pipe, entry.ID)
 		}
 		if ack {
 			pipe.XAck(ctx, stream, rawGroup, ids...)
@@ -217,15 +217,11 @@ func (l limits) rawStep(ctx context.Context, n int) (time.Duration, error) {
 		return 0, err
 	}
 	done := 0
-	return l.consume(ctx, n, func(pipe redis.Pipeliner, ids []string) {
-		l.rawTransition(ctx, pipe, ids[len(ids)-1], done)
+	return l.consume(ctx, n, func(pipe redis.Pipeliner, entry string) {
+		const executions = 1000
+		name := l.rawKey(strconv.Itoa(done % executions))
+		args := append([]any{rawGroup, entry}, wire.Args(l.requested(done).Fields())...)
+		rawStepScript.EvalSha(ctx, pipe, []string{l.streamKey(), name, name + ":history", l.rawKey("stream")}, args...)
 		done++
 	}, false)
-}
-
-func (l limits) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
-	const executions = 1000
-	name := l.rawKey(strconv.Itoa(n % executions))
-	args := append([]any{rawGroup, entry}, wire.Args(l.requested(n).Fields())...)
-	return rawStepScript.EvalSha(ctx, to, []string{l.streamKey(), name, name + ":history", l.rawKey("stream")}, args...)
 }
