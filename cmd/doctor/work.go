@@ -132,20 +132,16 @@ func (d *doctor) lag(streams []inspect.Stream) {
 
 // timers reports overdue timers, which 'flunq timers ls --overdue' lists.
 func (d *doctor) timers(ctx context.Context) {
-	sets, err := inspect.New(d.remote.Store).Overdue(ctx, d.tenants, 0)
+	counts, err := inspect.New(d.remote.Store).Overdue(ctx, d.tenants, 0)
 	if err != nil {
 		d.unchecked("timers", "", err)
 		return
 	}
-	set := sets[0] // of all tenants, but on a cluster
-	for _, other := range sets[1:] {
-		set.Count, set.Overdue = set.Count+other.Count, set.Overdue+other.Overdue
-	}
-	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
-	filter, list, limit := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant, maxCounted
+	f := finding{Check: "timers", State: isFine, Text: history.Count(int(counts.Count), "timer")}
+	filter, list, limit := timers.Filter{Tenant: d.remote.Tenant, Until: counts.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant, maxCounted
 	if d.allTenants {
-		filter.Tenant, list, limit = "", "flunq timers ls --overdue -A", 100 // set counts the others
-	} else if set.Count > 0 && !d.remote.Store.Clustered() {
+		filter.Tenant, list, limit = "", "flunq timers ls --overdue -A", 100 // counts has the others
+	} else if counts.Count > 0 && !d.remote.Store.Clustered() {
 		f.Text += " of all tenants"
 	}
 	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", limit)
@@ -155,7 +151,7 @@ func (d *doctor) timers(ctx context.Context) {
 	}
 	overdue, more := int64(len(due)), ""
 	if d.allTenants {
-		overdue = max(overdue, set.Overdue)
+		overdue = max(overdue, counts.Overdue)
 	} else if f.Tenant = d.remote.Tenant; next != "" {
 		more = " or more"
 	}
@@ -167,7 +163,7 @@ func (d *doctor) timers(ctx context.Context) {
 	f.Text += fmt.Sprintf(", %s%s overdue", history.Number(overdue), more)
 	late := lostAfter
 	if i := slices.IndexFunc(due, func(p timers.Pending) bool { return p.Err == nil }); i >= 0 {
-		late = set.Now.Sub(due[i].Due.Due())
+		late = counts.Now.Sub(due[i].Due.Due())
 		f.Text += ", the first by " + history.Duration(late.Round(time.Millisecond))
 	}
 	switch {

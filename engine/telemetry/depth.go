@@ -109,16 +109,12 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 }
 
 func (d *depth) timersOf(ctx context.Context, tenants []string, all *gauges) error {
-	indexes, err := inspect.New(d.engine.Store).Overdue(ctx, tenants, time.Second)
+	counts, err := inspect.New(d.engine.Store).Overdue(ctx, tenants, time.Second)
 	if err != nil {
 		return err
 	}
-	pending, overdue := int64(0), int64(0)
-	for _, index := range indexes {
-		pending, overdue = pending+index.Count, overdue+index.Overdue
-	}
-	all.add(d.timers, sum, float64(pending))
-	all.add(d.overdue, sum, float64(overdue))
+	all.add(d.timers, sum, float64(counts.Count))
+	all.add(d.overdue, sum, float64(counts.Overdue))
 	return nil
 }
 

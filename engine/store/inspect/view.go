@@ -142,51 +142,34 @@ func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 // maxPendingRead is how many idle entries Unclaimed reads.
 const maxPendingRead = 100
 
-// TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its own.
-type TimerIndex struct {
-	Key     string
+// TimerCounts counts the pending timers of all tenants or, on a cluster, of some of them.
+type TimerCounts struct {
 	Count   int64
 	Overdue int64     // timers overdue for longer than grace
-	Next    time.Time // when the first timer is due; zero if there is none
 	Now     time.Time // by Redis' clock
 }
 
-// Overdue counts the timers of tenants, and those overdue for longer than grace.
-func (v View) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
-	var out []TimerIndex
-	seen := map[string]bool{}
-	for _, tenant := range tenants {
+// Overdue counts the timers of tenants, and those overdue for longer than grace. If the tenants share one
+// set of timers, it counts those of all tenants.
+func (v View) Overdue(ctx context.Context, tenants []string, grace time.Duration) (sum TimerCounts, err error) {
+	for _, tenant := range timers.New(v.store).Indexes(tenants) {
 		if err := store.CheckTenant(tenant); err != nil {
-			return nil, err
+			return sum, err
 		}
-		key := v.keys.Timers(tenant)
-		if seen[key] {
-			continue
+		pipe, key := v.rdb.Pipeline(), v.keys.Timers(tenant)
+		clock, count := pipe.Time(ctx), pipe.ZCard(ctx, key)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return sum, store.Failed("count the timers", err)
 		}
-		seen[key] = true
-		index, err := v.index(ctx, key, grace)
+		sum.Now = clock.Val().UTC()
+		until := strconv.FormatFloat(float64(sum.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
+		overdue, err := v.rdb.ZCount(ctx, key, "-inf", until).Result()
 		if err != nil {
-			return nil, store.Failed("count the timers", err)
+			return sum, store.Failed("count the timers", err)
 		}
-		out = append(out, index)
+		sum.Count, sum.Overdue = sum.Count+count.Val(), sum.Overdue+overdue
 	}
-	return out, nil
-}
-
-func (v View) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
-	pipe := v.rdb.Pipeline()
-	clock, count, first := pipe.Time(ctx), pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, 0, 0)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return TimerIndex{}, err
-	}
-	index := TimerIndex{Key: key, Count: count.Val(), Now: clock.Val().UTC()}
-	if entries := first.Val(); len(entries) > 0 {
-		index.Next = timers.ScoreTime(entries[0].Score)
-	}
-	until := strconv.FormatFloat(float64(index.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
-	var err error
-	index.Overdue, err = v.rdb.ZCount(ctx, key, "-inf", until).Result()
-	return index, err
+	return sum, nil
 }
 
 // Unserved returns those services, given with their groups, that no process runs for a tenant. A
