@@ -31,7 +31,8 @@ Of one JSON value (error: that of the task):
                                    numbers, or 150,000 objects of one member;
                                    applies to inputs, responses, events and
                                    outputs
-  depth                 1,000      levels of nesting
+  depth                 1,000      levels of nesting; 100 in a document, and in
+                                   an input that a command reads
   yaml-parts            400,000    lines, commas, brackets, colons and dashes of
                                    a YAML response
   yaml-depth            1,000      levels of nesting of a YAML response
