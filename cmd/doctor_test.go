@@ -204,6 +204,11 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	register(two)
 	says(0, "services", "ok worker, executor and timer run for tenant default")
 	says(0, "processes", "ok 2 running: flunq serve (pid 7 on h): worker for all tenants, started ")
+	register(entry("three", []string{"default"}, false)) // serve --only scheduler
+	says(0, "processes", "flunq serve (pid 7 on h): the scheduler, started ")
+	if err := rdb.HDel(ctx, store.ProcessesKey, "three").Err(); err != nil {
+		t.Fatal(err)
+	}
 	says(0, "services", "warn no process runs the executor or timer -> flunq serve --only executor,timer starts it", "--tenant", "other")
 	// The work of a dead process has been taken over if others run its services for its tenants.
 	for tenant, over := range map[string]bool{"default": true, "other": false} {

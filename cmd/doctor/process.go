@@ -177,7 +177,11 @@ func (d *doctor) describe(p *processes.Process) string {
 	if !p.All {
 		tenants = "tenant " + cli.ShortList(p.Tenants)
 	}
-	text := fmt.Sprintf("%s: %s for %s", nameOf(p), strings.Join(names, ", "), tenants)
+	work := strings.Join(names, ", ") + " for " + tenants
+	if len(names) == 0 {
+		work = "the scheduler"
+	}
+	text := nameOf(p) + ": " + work
 	if p.Embedded {
 		text += ", up for " + since(d.at.Sub(p.Started))
 	} else {
