@@ -13,6 +13,8 @@ import (
 
 // Exchange is an in-memory broker for bridges. Its clients are as deterministic as their callers.
 type Exchange struct {
+	Largest int // bytes of a value; 0: any
+
 	mu     sync.Mutex
 	topics map[string][][]cloudevents.Message // by topic and partition
 }
@@ -33,6 +35,9 @@ func (b *Exchange) Put(m cloudevents.Message) error {
 	topic := b.topics[m.Topic]
 	if topic == nil {
 		return fmt.Errorf("topic %s does not exist", m.Topic)
+	}
+	if b.Largest > 0 && len(m.Value) > b.Largest {
+		return fmt.Errorf("%w: %d bytes are too large", cloudevents.ErrRefused, len(m.Value))
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(m.Key)
