@@ -23,9 +23,10 @@ func NewFormatCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "fmt FILE…",
 		Short: "Format workflows, mocks and tests",
 		Long: `Writes files in the standard layout: indented by two spaces, one space after a
-colon and a dash, no trailing spaces, no two blank lines in a row. Comments,
-quotes, brackets and line breaks do not change, and neither does the meaning:
-that is checked before a file is written.
+colon and a dash, no trailing spaces, no two blank lines in a row, LF at the end
+of each line. Comments, quotes and brackets do not change, no line is split or
+joined, and the meaning stays the same, which is checked before a file is
+written.
 
 FILE is a file in YAML, "-" for stdin to stdout, or a folder with workflows,
 mocks and tests. The names of changed files are printed. Exit code: 0, 4 if
