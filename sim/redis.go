@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store/wire"
-	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/memory"
 	"flunq.io/flunq/sim/mini"
 	"flunq.io/flunq/sim/resp"
@@ -22,8 +21,8 @@ type inProcess interface {
 	// Execute executes a command and appends its reply.
 	Execute(args []string, replies []byte) ([]byte, error)
 	SetTime(now time.Time)
-	// Preload makes compiled scripts available by their SHA1, as if they were loaded already.
-	Preload(scripts map[string]*lua.Script)
+	// Preload makes scripts available by their SHA1, as if they were loaded already.
+	Preload(sources map[string]string)
 	// Open counts the entries of a stream that match: those that a group has not read, and those
 	// that a consumer of the group, or any if it is "", has read and not acknowledged.
 	Open(stream, group, consumer string, matches func(fields []string) bool) (unread, pending int)

@@ -14,7 +14,6 @@ import (
 
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/sim"
-	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/resp"
 )
 
@@ -28,7 +27,7 @@ type redisServer struct {
 	added func(key string, fields []string)
 
 	virtual map[string]string // the names of the scripts that replace others
-	known   map[string]*lua.Script
+	known   map[string]string
 }
 
 func openRedisServer(t *testing.T) *redisServer {
@@ -89,8 +88,8 @@ func (s *redisServer) Execute(args []string, replies []byte) ([]byte, error) {
 	case "EVAL":
 		return s.run(s.load(args[1]), args[2:], replies), nil
 	case "EVALSHA":
-		if script := s.known[args[1]]; script != nil {
-			s.load(script.Source)
+		if source, ok := s.known[args[1]]; ok {
+			s.load(source)
 		}
 		if s.virtual[args[1]] == "" {
 			return append(replies, "-NOSCRIPT No matching script.\r\n"...), nil
@@ -158,7 +157,7 @@ func (s *redisServer) SetTime(now time.Time) {
 }
 
 // Preload makes scripts available.
-func (s *redisServer) Preload(scripts map[string]*lua.Script) { s.known = scripts }
+func (s *redisServer) Preload(sources map[string]string) { s.known = sources }
 
 // Open counts entries.
 func (s *redisServer) Open(stream, group, consumer string, matches func([]string) bool) (unread, pending int) {

@@ -15,9 +15,6 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/scripts"
-	"flunq.io/flunq/engine/store/wire"
-	"flunq.io/flunq/sim/lua"
-	"flunq.io/flunq/sim/memory"
 )
 
 // simulation is a running simulation. It consists of layers: each embeds the layer below and calls
@@ -83,11 +80,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	if cfg.Bug != nil {
 		sim.memory.Tamper = cfg.Bug.Script
 	} else if Choice(cfg.Seed, "new redis")%8 != 0 { // in one of eight simulations Redis has no scripts yet
-		known, err := engineScripts()
-		if err != nil {
-			return nil, err
-		}
-		sim.redis.Preload(known)
+		sim.redis.Preload(engineScripts())
 	}
 	sim.calls = newCalls(&sim.scheduler, cfg.Transport)
 	sim.outward = sim.transport()
@@ -102,20 +95,11 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	return sim, nil
 }
 
-// engineScripts returns the compiled scripts of the engine, which a Redis that the engine has
-// used before has in its cache.
+// engineScripts returns the scripts of the engine, which a Redis that the engine has used before has
+// in its cache.
 //
-//nolint:gochecknoglobals // compiled once for all simulations; never changes
-var engineScripts = sync.OnceValues(func() (map[string]*lua.Script, error) {
-	from := memory.New(Epoch())
-	client := wire.Passive(from.Dial)
-	for _, script := range scripts.All() {
-		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // loading does not block
-			return nil, fmt.Errorf("load the scripts: %w", err)
-		}
-	}
-	return from.Loaded(), client.Close()
-})
+//nolint:gochecknoglobals // put together once for all simulations; never changes
+var engineScripts = sync.OnceValue(scripts.Sources)
 
 func (sim *simulation) close() {
 	for _, s := range sim.services {

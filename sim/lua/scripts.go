@@ -3,7 +3,7 @@ package lua
 import (
 	"crypto/sha1"
 	"encoding/hex"
-	"maps"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -17,22 +17,36 @@ type Scripts struct {
 	Tamper func(source string) string
 
 	loaded    map[string]*Script // by SHA1
-	preloaded map[string]*Script // never changed
+	preloaded map[string]string  // sources by SHA1; never changed
 }
 
-// Preload makes compiled scripts available by their SHA1, as if they were loaded already. It keeps
-// the map.
-func (s *Scripts) Preload(scripts map[string]*Script) { s.preloaded = scripts }
-
-// Loaded returns the loaded scripts by their SHA1.
-func (s *Scripts) Loaded() map[string]*Script { return maps.Clone(s.loaded) }
+// Preload makes scripts available by their SHA1, as if they were loaded already. Each is compiled
+// when it is first used: most runs need a few of them. It keeps the map.
+func (s *Scripts) Preload(sources map[string]string) { s.preloaded = sources }
 
 // Find returns a script by its SHA1; nil if it is not loaded.
 func (s *Scripts) Find(sha string) *Script {
 	if l := s.loaded[sha]; l != nil {
 		return l
 	}
-	return s.preloaded[sha]
+	source, ok := s.preloaded[sha]
+	if !ok {
+		return nil
+	}
+	l, err := Compile(source)
+	if err != nil {
+		panic(fmt.Errorf("a preloaded script: %w", err))
+	}
+	return s.keep(l)
+}
+
+// keep adds a script to the loaded ones.
+func (s *Scripts) keep(l *Script) *Script {
+	if s.loaded == nil {
+		s.loaded = map[string]*Script{}
+	}
+	s.loaded[l.SHA] = l
+	return l
 }
 
 // Load compiles a script, unless it is loaded already. refused is the error that Redis replies.
@@ -51,11 +65,7 @@ func (s *Scripts) Load(source string) (l *Script, refused string) {
 		}
 		program = &Script{SHA: sha, Source: source, proto: program.proto}
 	}
-	if s.loaded == nil {
-		s.loaded = map[string]*Script{}
-	}
-	s.loaded[sha] = program
-	return program, ""
+	return s.keep(program), ""
 }
 
 // shaOf returns the SHA1 of a script; program may be nil.

@@ -82,9 +82,8 @@ func (s *Server) Close() {
 	s.workspace = nil
 }
 
-// Preload makes compiled scripts available by their SHA1, as if they were loaded already. It keeps
-// the map.
-func (s *Server) Preload(scripts map[string]*lua.Script) { s.scripts.Preload(scripts) }
+// Preload makes scripts available by their SHA1, as if they were loaded already. It keeps the map.
+func (s *Server) Preload(sources map[string]string) { s.scripts.Preload(sources) }
 
 // Execute executes a command on the caller's goroutine and appends its reply. Only one goroutine
 // may call it at a time.

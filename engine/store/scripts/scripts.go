@@ -17,10 +17,14 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// made lists the scripts that packages have declared, and reading those that write nothing.
+// made lists the sources of the scripts that packages have declared, and reading the scripts among
+// them that write nothing.
 //
 //nolint:gochecknoglobals // filled while packages are initialised
-var made, reading []func() *redis.Script
+var (
+	made    []func() string
+	reading []func() *redis.Script
+)
 
 // Reading is like New for a script that writes nothing: its calls do not wait for replicas.
 func Reading(names ...string) func() *redis.Script {
@@ -36,32 +40,31 @@ func Writes(hash string) bool {
 
 // New concatenates files into one script: first the files with functions that the last one calls.
 // It does so at the first call of the result, which commands that need no Redis never make.
-// Packages call New while they are initialised so that All returns every script.
+// Packages call New while they are initialised so that Sources returns every script.
 func New(names ...string) func() *redis.Script { return From(files, names...) }
 
 // From is like New with the files of another package.
 func From(files embed.FS, names ...string) func() *redis.Script {
-	script := sync.OnceValue(func() *redis.Script {
-		var source strings.Builder
+	source := sync.OnceValue(func() string {
+		var all strings.Builder
 		for _, name := range names {
 			text, err := files.ReadFile(name + ".lua")
 			if err != nil {
 				panic(err) // the file is embedded
 			}
-			source.Write(text)
+			all.Write(text)
 		}
-		return redis.NewScript(source.String())
+		return all.String()
 	})
-	made = append(made, script)
-	return script
+	made = append(made, source)
+	return sync.OnceValue(func() *redis.Script { return redis.NewScript(source()) })
 }
 
-// All returns the scripts of all packages of the program. Loading them in advance saves a round
-// trip at the first use of each.
-func All() []*redis.Script {
-	all := make([]*redis.Script, len(made))
-	for i, script := range made {
-		all[i] = script()
+// Sources returns the scripts of all packages of the program by the names under which Redis has them.
+func Sources() map[string]string {
+	sources := make(map[string]string, len(made))
+	for _, source := range made {
+		sources[redis.NewScript(source()).Hash()] = source()
 	}
-	return all
+	return sources
 }
