@@ -9,15 +9,12 @@
 // Each service is a step function. In production, Run loops over them; the simulator
 // calls them itself, in an order derived from a seed.
 //
-// A document and an execution on their way from a client to the stream that the workers read:
+// The documentation of package cmd/run follows a document to the commit that starts an execution. Its
+// workflow has been registered before:
 //
 //	engine/definitions/cache.go        Cache.Register     keeps the Definition for the services of this process
 //	engine/store/registry/registry.go  Registry.Define    calls define.lua for its version
 //	engine/store/scripts/define.lua                       stores its source
-//	engine/start.go                    Engine.Start       names the workflow
-//	                                   StartExecution     makes an ExecutionStarted
-//	engine/store/execution.go          Store.Start        calls start.lua
-//	engine/store/scripts/start.lua                        appends it to the stream, unless the execution exists
 //
 // A message on its way from XREADGROUP to its acknowledgement:
 //

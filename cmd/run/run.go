@@ -1,19 +1,24 @@
 // Package run contains the commands run and sim, which run a document once or under
 // thousands of seeds.
 //
-// A document on its way from flunq run to an engine:
+// A document on its way from flunq run to the commit that starts its execution:
 //
-//	cmd/run/run.go       Runner.run            parses the document, runs it and prints the result
-//	                     Runner.config         reads the files that the flags name
-//	                     Runner.readDocuments  reads the document, or the example
-//	cmd/cli/document.go  LoadDocument          reads the file
-//	                     ParseDocument         prints the mistakes
-//	engine/dsl/parse.go  Parse                 parses the document into a Definition
-//	sim/simulation.go    Run                   assembles an engine on a Redis in memory, and gives its services turns
-//	                     simulation.launch     registers the Definition and starts an execution
+//	cmd/run/run.go                  Runner.run            parses the document, runs it and prints the result
+//	                                Runner.config         reads the files that the flags name
+//	                                Runner.readDocuments  reads the document, or the example
+//	cmd/cli/document.go             LoadDocument          reads the file
+//	                                ParseDocument         prints the mistakes
+//	engine/dsl/parse.go             Parse                 parses the document into a Definition
+//	sim/simulation.go               Run                   assembles an engine on a Redis in memory, and gives its services turns
+//	                                simulation.launch     registers the Definition and starts an execution
+//	engine/start.go                 Engine.Start          names the workflow
+//	                                StartExecution        makes an ExecutionStarted
+//	engine/store/execution.go       Store.Start           calls start.lua
+//	engine/store/scripts/start.lua                        appends it to the stream of the workers
 //
-// With --redis-url, Runner.onRedis is in place of sim.Run: it does the same on a real Redis, where Engine.Run
-// loops over the services. The documentation of package engine continues with the start of the execution.
+// The documentation of package engine continues with the worker that reads the event. With --redis-url,
+// Runner.onRedis is in place of sim.Run: it does the same on a real Redis, where Engine.Run loops over
+// the services.
 package run
 
 import (

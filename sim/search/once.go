@@ -95,7 +95,7 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 		case "input":
 			return input, nil
 		case "requests":
-			return requestsOf(t, end)
+			return requestsOf(t, end), nil
 		case "kept":
 			return keptBy(t, end)
 		case "error":
@@ -110,7 +110,7 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 }
 
 // requestsOf returns the calls of an execution as an expression sees them.
-func requestsOf(t *sim.Trial, end sim.End) (any, error) {
+func requestsOf(t *sim.Trial, end sim.End) []any {
 	out := []any{}
 	for _, c := range callsBelow(t, end.ID) {
 		out = append(out, map[string]any{
@@ -118,15 +118,13 @@ func requestsOf(t *sim.Trial, end sim.End) (any, error) {
 			"task": event.ParseRun(c.Task).Ref, "execution": c.Execution, "key": c.Key,
 		})
 	}
-	return out, nil
+	return out
 }
 
 // keptBy returns the state that mocks keep for an execution and for all executions.
 func keptBy(t *sim.Trial, end sim.End) (any, error) {
-	all := maps.Clone(t.Shared)
-	if all == nil {
-		all = map[string]any{}
-	}
+	all := map[string]any{}
+	maps.Copy(all, t.Shared)
 	maps.Copy(all, end.Kept)
 	return canonical.Decode(event.Encode(all))
 }
