@@ -22,6 +22,7 @@ type StartRequest struct {
 	Nonce           string // part of its calls' idempotency keys; "": derived from the start time
 	Labels          event.Labels
 	Trace           map[string]string // the sender's trace context, see event.TraceAttributes
+	Now             time.Time         // zero: StartExecution asks Redis for the time
 }
 
 // ScheduleStart sets a timer that starts an execution at a time. The key identifies it among the
@@ -51,11 +52,14 @@ func (e *Engine) Start(ctx context.Context, def *dsl.Definition, r StartRequest)
 // StartExecution starts an execution, which any process may run. A nil input means {}. The error
 // is store.ErrExists if the id is in use.
 func StartExecution(ctx context.Context, st *store.Store, r StartRequest) error {
-	now, err := st.NowOf(ctx, r.Tenant)
-	if err != nil {
-		return err
+	if r.Now.IsZero() {
+		now, err := st.NowOf(ctx, r.Tenant)
+		if err != nil {
+			return err
+		}
+		r.Now = now
 	}
-	return st.Start(ctx, startEvent(r, now))
+	return st.Start(ctx, startEvent(r, r.Now))
 }
 
 // startEvent returns the event that starts an execution.

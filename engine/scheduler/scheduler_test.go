@@ -3,15 +3,20 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/dsl"
@@ -236,6 +241,68 @@ func TestTenants(t *testing.T) {
 		t.Fatalf("replay: %+v, %v", out, err)
 	}
 	await(t, "the replay", func() bool { return status(3) == schedule.Fired })
+}
+
+// lossy loses the reply to one of the commands that a client sends.
+type lossy struct{ in atomic.Int64 }
+
+func (l *lossy) pass(err error) error {
+	if l.in.Add(-1) == 0 {
+		return &net.OpError{Op: "read", Net: "tcp", Err: io.EOF}
+	}
+	return err
+}
+
+func (l *lossy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() != "hello" { // of a new connection
+			err = l.pass(err)
+		}
+		cmd.SetErr(err)
+		return err
+	}
+}
+
+func (l *lossy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return l.pass(next(ctx, cmds)) }
+}
+
+// A lost reply leaves it unknown whether a workflow was started only if the command may have started
+// it: a process that has only read knows that it has not.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	var replies lossy
+	rdb.AddHook(&replies)
+	st := store.New(rdb, store.Options{})
+	text := "document: {dsl: '1.0.3', namespace: shop, name: order, version: '0.1.0'}\ndo: [{a: {set: {x: 1}}}]\n"
+	if _, err := registry.New(st).Define(t.Context(), "default", "shop.order", "0.1.0", text); err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	for lost := 0; ; lost++ { // 0: none is lost, and Redis gets to know the scripts
+		e := schedule.Event{ID: uuidOf(lost), Content: schedule.Content{Topic: "workflow:order:0.1.0", Tenant: "default", Payload: []byte("{}")}}
+		replies.in.Store(int64(lost))
+		err := scheduler.TopicSink{Store: st}.Publish(t.Context(), []schedule.Event{e})[0]
+		replies.in.Store(0)
+		if err == nil && lost > 0 {
+			break
+		}
+		_, known := schedule.DefaultRetry().Settle(&e, err, time.Now())
+		_, none := st.Execution(t.Context(), "default", e.ID)
+		if err != nil && (known != (none != nil) || known && !errors.Is(err, schedule.ErrUnavailable)) {
+			t.Errorf("reply %d was lost: %v, and the execution: %v", lost, err, none)
+		}
+		if err != nil && known {
+			reads++
+		}
+	}
+	if reads < 4 {
+		t.Errorf("%d replies to reads were lost, want at least 4", reads)
+	}
 }
 
 // A payload that is not JSON reaches an event topic as a string, in base64 if it is not text.

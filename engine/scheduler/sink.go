@@ -95,13 +95,18 @@ func data(payload []byte) json.RawMessage {
 func (t TopicSink) start(ctx context.Context, e *schedule.Event, name string) error {
 	name, version, _ := strings.Cut(name, ":")
 	id, err := t.find(ctx, e.Tenant, name)
+	if err == nil && version != "" {
+		_, _, err = registry.New(t.Store).Definition(ctx, e.Tenant, id, version)
+	}
+	var now time.Time
+	if err == nil {
+		now, err = t.Store.NowOf(ctx, e.Tenant)
+	}
+	if store.Temporary(err) {
+		return fmt.Errorf("%w: %w", schedule.ErrUnavailable, err) // even if the reply was lost: reads publish nothing
+	}
 	if err != nil {
 		return err
-	}
-	if version != "" {
-		if _, _, err := registry.New(t.Store).Definition(ctx, e.Tenant, id, version); err != nil {
-			return err
-		}
 	}
 	namespace, name, _ := strings.Cut(id, ".")
 	trace := map[string]string{}
@@ -111,7 +116,7 @@ func (t TopicSink) start(ctx context.Context, e *schedule.Event, name string) er
 		}
 	}
 	err = engine.StartExecution(ctx, t.Store, engine.StartRequest{
-		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload), Trace: trace,
+		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload), Trace: trace, Now: now,
 	})
 	if errors.Is(err, store.ErrExists) {
 		return nil // started by an earlier publication whose outcome was unknown
