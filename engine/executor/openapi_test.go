@@ -79,6 +79,7 @@ func documents(t *testing.T) map[string]string {
 		"old":      `{"swagger":"1.2"}`,
 		"local":    `{"swagger":2.0,"paths":{"/x":{"get":{"operationId":"x"}}}}`,
 		"bad":      `{"openapi":"3.0.0","servers":[{"url":"file:///etc"}],"paths":{"/x":{"get":{"operationId":"x"}}}}`,
+		"twice":    `{"swagger":"2.0","paths":{"/b":{"get":{"operationId":"x"}},"/a":{"post":{"operationId":"x"},"put":{"operationId":"y"}}}}`,
 		"variable": "openapi: 3.0.0\nservers: [{url: 'https://a.test/{base}', variables: {base: {}}}]\npaths: {/a: {get: {operationId: x}}}",
 	}
 }
@@ -247,6 +248,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 		{"html", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
 		{"future", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
 		{"old", "x", nil, event.Configuration, 400, "neither openapi: 3.x nor swagger: 2.0"},
+		{"twice", "x", nil, event.Configuration, 400, `two operations "x": POST /a and GET /b`},
 		{"bad", "x", nil, event.Configuration, 400, `scheme "file"`},
 		{"variable", "x", nil, event.Configuration, 400, "variable {base} without a default"},
 	}

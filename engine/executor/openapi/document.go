@@ -61,13 +61,14 @@ type entry struct {
 	item, op     map[string]any
 }
 
-// find returns the operation with an id.
+// find returns the operation with an id. The document must have only one.
 func (d *document) find(id string) (*entry, error) {
+	var found *entry
 	var ids []string
 	paths := object(d.root["paths"])
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		item, err := d.resolve(paths[path])
-		if err != nil {
+		if err != nil && found == nil {
 			return nil, err
 		}
 		for _, method := range methods() {
@@ -76,11 +77,18 @@ func (d *document) find(id string) (*entry, error) {
 			switch name {
 			case "":
 			case id:
-				return &entry{method: method, path: path, item: item, op: op}, nil
+				if found != nil {
+					return nil, call.Configuration("operationId: %s has two operations %q: %s %s and %s %s", endpoint.Show(d.at), id,
+						strings.ToUpper(found.method), found.path, strings.ToUpper(method), path)
+				}
+				found = &entry{method: method, path: path, item: item, op: op}
 			default:
 				ids = append(ids, name)
 			}
 		}
+	}
+	if found != nil {
+		return found, nil
 	}
 	return nil, call.Configuration("operationId: %s has no operation %q%s", endpoint.Show(d.at), id, didYouMean(id, ids))
 }
