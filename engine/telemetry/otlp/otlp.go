@@ -66,7 +66,11 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	e := &Exporter{opts: opts}
 	// The SDK reports variables that it cannot parse, and ignores them.
 	otel.SetLogger(logr.FromSlogHandler(opts.Log.Handler()))
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Log.WarnContext(ctx, "OpenTelemetry variable ignored", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if !errors.Is(err, resource.ErrPartialResource) { // see about
+			opts.Log.WarnContext(ctx, "OpenTelemetry variable ignored", "err", err)
+		}
+	}))
 	errs := []error{e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)}
 	errs = slices.CompactFunc(errs, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }) // of one variable
 	if err := errors.Join(errs...); err != nil {
@@ -82,6 +86,9 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 
 // failed logs that something could not be sent, at most twice a minute.
 func (e *Exporter) failed(err error) {
+	if errors.Is(err, resource.ErrPartialResource) { // see about
+		return
+	}
 	const pause = 30 * time.Second
 	now := time.Now() //nolint:forbidigo // of the process, not of the engine
 	e.mu.Lock()
@@ -145,14 +152,18 @@ func (e *Exporter) about(ctx context.Context) *resource.Resource {
 	if e.resource != nil {
 		return e.resource
 	}
-	// The SDK reports an error in a variable when it makes the providers; what is valid is used.
-	e.resource, _ = resource.New(ctx,
+	var err error
+	e.resource, err = resource.New(ctx,
 		resource.WithAttributes(
 			attribute.String("service.name", "flunq"),
 			attribute.String("service.version", e.opts.Version),
 			attribute.String("service.instance.id", e.opts.Process),
 		),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		// Once, instead of for each signal as the SDK reports it.
+		e.opts.Log.WarnContext(ctx, "part of OTEL_RESOURCE_ATTRIBUTES ignored: want name=value, separated by commas", "err", err, "used", e.resource.String())
+	}
 	return e.resource
 }
 

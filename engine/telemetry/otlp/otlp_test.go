@@ -385,7 +385,7 @@ func TestIgnoredVariables(t *testing.T) {
 	var log bytes.Buffer
 	t.Setenv("OTEL_TRACES_SAMPLER", "most")
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "5s")
-	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "team")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "team,zone=b")
 	opts := options(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_LOGS_EXPORTER": "none"})
 	opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 	out, err := otlp.Open(t.Context(), opts)
@@ -394,10 +394,13 @@ func TestIgnoredVariables(t *testing.T) {
 	}
 	defer out.Close(t.Context())
 	out.Metrics(t.Context(), prometheus.NewRegistry())
-	for _, want := range []string{`err="unsupported sampler: most"`, `"environment variable"=OTEL_METRIC_EXPORT_INTERVAL`, "missing value: [team]"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log does not have %s:\n%s", want, log.String())
+	for _, want := range []string{`err="unsupported sampler: most"`, `"environment variable"=OTEL_METRIC_EXPORT_INTERVAL`, "missing value: [team]", "zone=b"} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("the log does not have %s once:\n%s", want, log.String())
 		}
+	}
+	if strings.Contains(log.String(), "telemetry not sent") {
+		t.Errorf("a variable keeps telemetry from being sent:\n%s", log.String())
 	}
 }
 
