@@ -36,6 +36,11 @@ type Feed struct {
 	unread map[int32]int64
 }
 
+// sessionTimeout is how long the partitions of a process that was killed rest: requests of a minute ahead must
+// still be in time, so Kafka's own 45 s are too long. A process that is merely slow loses nothing: what
+// another one reads again, it finds in the index. Brokers take 6 s or more (group.min.session.timeout.ms).
+const sessionTimeout = 10 * time.Second
+
 // maxFetched is the maximum number of messages that Fetch returns.
 const maxFetched = 500
 
@@ -173,6 +178,7 @@ func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.BlockRebalanceOnPoll(),
+		kgo.SessionTimeout(sessionTimeout),
 		kgo.OnPartitionsRevoked(f.revoked),
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(time.Second),

@@ -2,12 +2,16 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
@@ -132,5 +136,59 @@ func TestFeedCommitHangs(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The partitions of a process that was killed move to another one well within half a minute: Kafka's own
+// default is 45 s, longer than the lease of an event.
+func TestFeedOfKilled(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, "schedule_events"))
+	var killed atomic.Bool
+	for _, key := range []kmsg.Key{kmsg.Heartbeat, kmsg.JoinGroup, kmsg.OffsetCommit} {
+		f.cluster.ControlKey(key.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			f.cluster.KeepControl()
+			var member string
+			switch r := request.(type) {
+			case *kmsg.HeartbeatRequest:
+				member = r.MemberID
+			case *kmsg.JoinGroupRequest:
+				member = r.MemberID
+			case *kmsg.OffsetCommitRequest:
+				member = r.MemberID
+			}
+			if killed.Load() && strings.HasPrefix(member, "victim") {
+				return nil, errors.New("the process is dead"), true
+			}
+			return nil, nil, false
+		})
+	}
+	o := f.options()
+	o.Wait = 100 * time.Millisecond
+	cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "schedule_events"}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"victim", "heir"} {
+		o.ClientID = name
+		feed, err := kafka.NewFeed(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer feed.Close(context.WithoutCancel(t.Context()))
+		for began := time.Now(); ; {
+			if messages, _ := feed.Fetch(t.Context()); len(messages) > 0 {
+				t.Logf("%s reads after %s", name, time.Since(began))
+				break
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("%s reads nothing", name)
+			}
+		}
+		killed.Store(true)
 	}
 }
