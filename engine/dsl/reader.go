@@ -263,6 +263,10 @@ func form(n *yaml.Node, what string) string {
 		return "put `- ` before each case"
 	case (what == "any" || what == "all") && n.Shape == yaml.Object:
 		return "put `- ` before each filter"
+	case what == "use.extensions" && n.Shape == yaml.Object:
+		return "put `- ` before each extension"
+	case section == "arguments" && n.Shape == yaml.Object:
+		return "write it as [argument, argument]"
 	case what == "the workflow" && n.Shape == yaml.List:
 		return "write the keys without the `- ` before them"
 	case (section == "headers" || section == "query") && (n.Shape == yaml.Text || n.Shape == yaml.List):

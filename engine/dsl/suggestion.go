@@ -49,6 +49,12 @@ func meant(word string) []string {
 		return []string{"each", "item"}
 	case "operation":
 		return []string{"operationId"}
+	case "from":
+		return []string{"as"}
+	case "taskqueue":
+		return []string{"namespace"}
+	case "workflowtype":
+		return []string{"name"}
 	case "details":
 		return []string{"detail"}
 	case "data", "content", "payload":

@@ -64,23 +64,36 @@ const (
 	BaseMain = "https://open-workflow-specification.org/spec/1.0.0/errors/"
 )
 
-// bases lists all base URIs that are in use for the standard errors.
+// bases lists the base URIs that the specification has given the standard errors; borrowed lists
+// those of other engines, below which documents also name errors of their own.
 //
-//nolint:gochecknoglobals // a read-only table
-var bases = []string{
-	BaseV1,
-	BaseMain,
-	"https://serverlessworkflow.io/dsl/errors/types/",
-	"https://open-workflow-specification.org/dsl/errors/types/",
-	"https://serverlessworkflow.io.io/spec/1.0.0/errors/",
-	"https://serverlessworkflow.io.io/dsl/errors/types/",
-}
+//nolint:gochecknoglobals // read-only tables
+var (
+	bases = []string{
+		BaseV1,
+		BaseMain,
+		"https://serverlessworkflow.io/dsl/errors/types/",
+		"https://open-workflow-specification.org/dsl/errors/types/",
+		"https://serverlessworkflow.io.io/spec/1.0.0/errors/",
+		"https://serverlessworkflow.io.io/dsl/errors/types/",
+	}
+	borrowed = []string{
+		"https://serverlessworkflow.io/errors/",
+		"https://open-workflow-specification.org/1.0.0/errors/",
+	}
+)
 
 // CutBase splits a URI into a base URI of the standard errors and the name after it; base is "" if
 // the URI has none.
 func CutBase(uri string) (base, name string) {
 	for _, base := range bases {
 		if name, ok := strings.CutPrefix(uri, base); ok {
+			return base, name
+		}
+	}
+	for _, base := range borrowed {
+		name, ok := strings.CutPrefix(uri, base)
+		if _, is := standard[name]; ok && is {
 			return base, name
 		}
 	}
