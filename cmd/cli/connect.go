@@ -359,9 +359,6 @@ func CompleteContexts(sh *Shell) cobra.CompletionFunc {
 	}
 }
 
-// devPatience is how long to wait for a response of a running flunq dev.
-const devPatience = 10 * time.Second
-
 // DefaultTenant is the tenant of a run that does not name one.
 const DefaultTenant = "default"
 

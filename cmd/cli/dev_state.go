@@ -50,6 +50,9 @@ func ReadDevState(sh *Shell) (DevState, bool) {
 	return s, true
 }
 
+// devPatience is how long to wait for a response of a running flunq dev.
+const devPatience = 10 * time.Second
+
 // Answers reports whether the flunq dev of this state is still running. Another program on
 // its port would not know the command.
 func (s DevState) Answers(ctx context.Context) bool {

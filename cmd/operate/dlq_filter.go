@@ -99,7 +99,7 @@ func (f *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 // stream as a prefix in the other key scheme, or with the tenant if it is not that of the
 // command.
 func deadLetterRef(r *cli.Remote, l stream.DeadLetter) string {
-	switch _, _, other := store.OtherStream(l.Stream); {
+	switch _, other := store.OtherStream(l.Stream); {
 	case other:
 		return l.Stream + "/" + l.ID
 	case l.Tenant != r.Tenant:
@@ -116,7 +116,7 @@ func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
 		return deadLetterSource{tenant: r.Tenant}, ref
 	}
 	place, id := ref[:at], ref[at+1:]
-	if tenant, _, ok := store.OtherStream(place); ok {
+	if tenant, ok := store.OtherStream(place); ok {
 		return deadLetterSource{tenant: tenant, stream: place}, id
 	}
 	return deadLetterSource{tenant: place}, id
@@ -195,7 +195,7 @@ func newestFirst(a, b stream.DeadLetter) int {
 
 // placeOf distinguishes dead letters with the same id.
 func placeOf(l stream.DeadLetter) string {
-	if _, _, other := store.OtherStream(l.Stream); other {
+	if _, other := store.OtherStream(l.Stream); other {
 		return l.Stream
 	}
 	return l.Tenant

@@ -30,12 +30,11 @@ type Cache struct {
 // New returns a Cache of the definitions in st; opts apply to all of them.
 func New(st *store.Store, opts decide.Options) *Cache {
 	opts.Redactor = event.NewRedactor(opts.Secrets)
+	parse := func(workflow string, text []byte) (*dsl.Definition, error) {
+		def, _, err := dsl.Parse(workflow, text)
+		return def, err
+	}
 	return &Cache{Parse: parse, store: st, opts: opts, known: map[string]*decide.Env{}}
-}
-
-func parse(workflow string, text []byte) (*dsl.Definition, error) {
-	def, _, err := dsl.Parse(workflow, text)
-	return def, err
 }
 
 // Redact replaces the secrets in text with asterisks.
@@ -61,7 +60,7 @@ func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (
 	if err != nil {
 		return nil, "", err
 	}
-	env, err := c.parse(workflow, hash, text)
+	env, err := c.env(workflow, hash, text)
 	return env, hash, err
 }
 
@@ -74,10 +73,11 @@ func (c *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decid
 	if err != nil {
 		return nil, err
 	}
-	return c.parse(workflow, hash, text)
+	return c.env(workflow, hash, text)
 }
 
-func (c *Cache) parse(workflow, hash, text string) (*decide.Env, error) {
+// env returns the cached definition with a hash, or parses its source and caches it.
+func (c *Cache) env(workflow, hash, text string) (*decide.Env, error) {
 	if env := c.Known(hash); env != nil {
 		return env, nil
 	}

@@ -159,10 +159,10 @@ func (k Keys) ExecutionOf(key string) (tenant, id string, ok bool) {
 // scheme of flunq.io deployments, in which each workflow has its own stream.
 func OtherStreams(tenant string) string { return "tenant:" + tenant + ":workflow:*:events" }
 
-// OtherStream returns the tenant and the workflow of a stream in that scheme.
-func OtherStream(key string) (tenant, workflow string, ok bool) {
-	tenant, workflow, ok = strings.Cut(strings.TrimPrefix(key, "tenant:"), ":workflow:")
-	return tenant, strings.TrimSuffix(workflow, ":events"), ok
+// OtherStream returns the tenant of a stream in that scheme.
+func OtherStream(key string) (tenant string, ok bool) {
+	tenant, _, ok = strings.Cut(strings.TrimPrefix(key, "tenant:"), ":workflow:")
+	return tenant, ok
 }
 
 // Positions is the hash of the positions of the last records taken from a broker, by partition.

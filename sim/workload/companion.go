@@ -18,7 +18,6 @@ import (
 // also runs companions: they exercise parts of the engine that the user's document does not
 // use.
 type Companion struct {
-	Name   string
 	Config sim.Config // including its seed and its plan
 
 	wrong func(*sim.Trial) []string
@@ -105,7 +104,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		}
 	}
 	cfg.Thorough = seed == 1 && len(l.Acts) == 0 && l.CrashURL == "" && l.CrashType == ""
-	return &Companion{name, cfg, l.wrong}, nil
+	return &Companion{cfg, l.wrong}, nil
 }
 
 // madeCompanions caches companions by name and number, because parsing their documents
@@ -150,7 +149,7 @@ func modelledCompanion(name string, seed uint64) (*Companion, error) {
 	if !ok {
 		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 	}
-	c := &Companion{name, m.cfg, m.wrong}
+	c := &Companion{m.cfg, m.wrong}
 	c.Config.Plan = &sim.Plan{}
 	if name == operatedName {
 		c.Config.Acts = changesOf(seed, m.want.at)
@@ -161,8 +160,8 @@ func modelledCompanion(name string, seed uint64) (*Companion, error) {
 
 // variation returns a companion that varies a workload of variations.yaml. end returns what is
 // wrong with how a run ended; "" if nothing is.
-func variation(name string, cfg sim.Config, end func(*sim.Trial) string) *Companion {
-	return &Companion{name, cfg, func(t *sim.Trial) []string {
+func variation(cfg sim.Config, end func(*sim.Trial) string) *Companion {
+	return &Companion{cfg, func(t *sim.Trial) []string {
 		wrong := errorsOf(t.Broken)
 		if text := end(t); text != "" {
 			wrong = append(wrong, text)
@@ -211,7 +210,7 @@ func messageCompanion(name string, seed uint64) *Companion {
 	switch name {
 	case poisonName:
 		cfg.Processes, cfg.Poison = 1+int(seed%2), 1+seed/2
-		return variation(name, cfg, func(t *sim.Trial) string {
+		return variation(cfg, func(t *sim.Trial) string {
 			if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.PoisonType == "com.example.x"; !over {
 				return fmt.Sprintf("it is %s after processes crashed on %s", t.Ends[0].Status, t.Operated.PoisonType)
 			}
@@ -219,21 +218,21 @@ func messageCompanion(name string, seed uint64) *Companion {
 		})
 	case damagedName:
 		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed)
-		return variation(name, cfg, func(t *sim.Trial) string { return cmp.Or(completed(t), unlike(t, "x-2", everyMessageEnd)) })
+		return variation(cfg, func(t *sim.Trial) string { return cmp.Or(completed(t), unlike(t, "x-2", everyMessageEnd)) })
 	case suspendedName:
 		cfg.Remote = seed/2%2 == 1
 		cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at}, {What: sim.Resume, Execution: of, After: at + 30*time.Hour}}
 		if seed%3 == 0 { // the simulation resumes it at the end
 			cfg.Acts = cfg.Acts[:1]
 		}
-		return variation(name, cfg, completed)
+		return variation(cfg, completed)
 	default:
 		cfg.Remote = seed/2%2 == 1
 		cfg.Acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at}}
 		if seed%3 == 1 { // it is suspended by then
 			cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at - min(at, time.Millisecond)}, {What: sim.Cancel, Execution: of, After: at}}
 		}
-		return variation(name, cfg, func(t *sim.Trial) string { return uncancelled(t, of, at) })
+		return variation(cfg, func(t *sim.Trial) string { return uncancelled(t, of, at) })
 	}
 }
 
@@ -263,7 +262,7 @@ func timersChanged(seed uint64) *Companion {
 	if seed%2 == 0 {
 		cfg.Waits = longWaits
 	}
-	return variation(changedName, cfg, func(t *sim.Trial) string {
+	return variation(cfg, func(t *sim.Trial) string {
 		const output = "[5,3,4,7]" // unless something times out
 		if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != output {
 			return fmt.Sprintf("it is %s %s, want completed %s or a timeout", t.Status, t.Output, output)
@@ -290,7 +289,7 @@ func timersRefused(seed uint64) *Companion {
 		}
 		return refusals
 	}
-	c := variation(refusedName, cfg, func(t *sim.Trial) string { return unlike(t, "x", want) })
+	c := variation(cfg, func(t *sim.Trial) string { return unlike(t, "x", want) })
 	wrong := c.wrong
 	c.wrong = func(t *sim.Trial) []string {
 		if dead {

@@ -209,7 +209,7 @@ func (v View) published(e store.Entry) Published {
 
 // OtherStream is a stream of a flunq.io deployment with another key scheme, in which each workflow
 // has its own stream.
-type OtherStream struct{ Key, Tenant, Workflow string }
+type OtherStream struct{ Key, Tenant string }
 
 // OtherStreams finds the streams of a tenant, or of all tenants ("*"), that use the other key scheme.
 // It scans the keys of Redis in at most maxPages pages of about a thousand keys. complete reports
@@ -217,9 +217,8 @@ type OtherStream struct{ Key, Tenant, Workflow string }
 func (v View) OtherStreams(ctx context.Context, tenant string, maxPages int) (found []OtherStream, complete bool, err error) {
 	keys, complete, err := v.store.FindStreams(ctx, store.OtherStreams(tenant), maxPages)
 	for _, key := range keys {
-		name, workflow, ok := store.OtherStream(key)
-		if ok && store.CheckTenant(name) == nil {
-			found = append(found, OtherStream{Key: key, Tenant: name, Workflow: workflow})
+		if name, ok := store.OtherStream(key); ok && store.CheckTenant(name) == nil {
+			found = append(found, OtherStream{Key: key, Tenant: name})
 		}
 	}
 	return found, complete, err
