@@ -207,8 +207,7 @@ func (m *Migration) misfit(err error, to side) error {
 		m.Reason = err.Error()
 		return nil
 	}
-	m.Event, m.Task = div.Version, div.Want.Task
-	m.Task = cmp.Or(m.Task, div.Got.Task)
+	m.Event, m.Task = div.Version, cmp.Or(div.Want.Task, div.Got.Task)
 	happened := "nothing yet"
 	if div.Got.Type != "" {
 		happened = history.Describe(div.Got)
