@@ -180,7 +180,7 @@ func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
 	}
 	if len(reasons) > 0 {
 		slices.Sort(reasons)
-		m.Why = missed.redacted(strings.Join(slices.Compact(reasons), "; "))
+		m.Why = store.NewSealer(missed.cfg.Secrets).Redact(strings.Join(slices.Compact(reasons), "; "))
 		return nil
 	}
 	var names []string
@@ -320,9 +320,4 @@ func (m *Missed) explainBySpans(spans []listenSpan) {
 	default:
 		m.Why = m.might + " never began to listen"
 	}
-}
-
-// redacted returns text without the secrets of the run.
-func (missed *missedEvents) redacted(text string) string {
-	return store.NewSealer(missed.cfg.Secrets).Redact(text)
 }

@@ -12,15 +12,14 @@ import (
 // housekeeping is the kind of the services that remove old data.
 const housekeeping = "housekeeping"
 
-// simulatedRetention returns the retention of a simulation: in some with several processes,
-// streams are trimmed right behind their readers.
+// simulatedRetention returns the retention of a simulation: in one of four with several
+// processes, streams are trimmed right behind their readers.
 func (cfg Config) simulatedRetention() engine.Retention {
-	const one = 4 // one simulation in four
 	if cfg.Scripted.Retention != nil {
 		return *cfg.Scripted.Retention
 	}
 	n := Choice(cfg.Seed, housekeeping)
-	if cfg.Plan == nil || cfg.Processes == 1 || n%one != 0 {
+	if cfg.Plan == nil || cfg.Processes == 1 || n%4 != 0 {
 		return engine.Retention{}
 	}
 	return engine.Retention{Entries: int((n >> 8) % 16), Age: time.Duration((n>>16)%40_000+1) * time.Millisecond}

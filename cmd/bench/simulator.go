@@ -153,9 +153,7 @@ func decideAll(env *decide.Env, at time.Time) error {
 			return fmt.Errorf("decide: %w", err)
 		}
 		for state.Ready() {
-			if err := state.Advance(env, &d); err != nil {
-				return fmt.Errorf("decide: %w", err)
-			}
+			state.Advance(env, &d)
 		}
 		for _, e := range d.Publish {
 			if e.Type != event.TimerScheduled {

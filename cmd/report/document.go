@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -54,11 +55,7 @@ func (r *Recording) document(d *document) documentData {
 	}
 	for _, n := range p.graph.Nodes {
 		n.Name, n.Detail, n.Line = excerpt.Escaped(n.Name), excerpt.Escaped(n.Detail), 0 // the tasks have the lines
-		node := nodeData{Node: n, State: p.nodes[n.ID].state()}
-		if count := p.nodes[n.ID]; count != nil {
-			node.Runs = count.runs
-		}
-		out.Nodes = append(out.Nodes, node)
+		out.Nodes = append(out.Nodes, nodeData{n, p.nodes[n.ID].state(), p.nodes[n.ID].times()})
 	}
 	for i, e := range p.graph.Edges {
 		e.Label = excerpt.Escaped(e.Label)
@@ -73,11 +70,7 @@ func (r *Recording) document(d *document) documentData {
 	}
 	out.Owners = make([]int, len(out.Lines))
 	for _, t := range inOrder(d.def) {
-		task := taskData{Ref: t.Ref, Name: excerpt.Escaped(t.Name), Line: t.Pos.Line}
-		if count := p.nodes[t.Ref]; count != nil {
-			task.Runs = count.runs
-		}
-		out.Tasks = append(out.Tasks, task)
+		out.Tasks = append(out.Tasks, taskData{t.Ref, excerpt.Escaped(t.Name), t.Pos.Line, p.nodes[t.Ref].times()})
 		for i := range blockAt(out.Lines, t.Pos.Line, t.Pos.Column) {
 			out.Owners[i] = len(out.Tasks) // inner tasks follow and replace it
 		}
@@ -101,7 +94,7 @@ func inOrder(def *dsl.Definition) []*dsl.Task {
 }
 
 // blockAt yields the indexes of the lines of the YAML block that begins at a position.
-func blockAt(lines []string, line, column int) func(yield func(int) bool) {
+func blockAt(lines []string, line, column int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := line - 1; i >= 0 && i < len(lines); i++ {
 			if i >= line && outside(lines[i], column) || !yield(i) {

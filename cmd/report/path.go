@@ -39,6 +39,14 @@ func (t *tally) ended(turn string, s state) {
 	}
 }
 
+// times returns how many runs there were.
+func (t *tally) times() int {
+	if t == nil {
+		return 0
+	}
+	return t.runs
+}
+
 // state returns the state that determines the colour of a node.
 func (t *tally) state() state {
 	switch {

@@ -31,9 +31,9 @@ func (s *State) shift() {
 
 // Advance computes one task in the worker, and applies the result as if an executor had
 // sent it. It does nothing unless Ready.
-func (s *State) Advance(env *Env, d *Decision) error {
+func (s *State) Advance(env *Env, d *Decision) {
 	if !s.Ready() {
-		return nil
+		return
 	}
 	n := s.inline[0]
 	s.shift() // before the result is applied so that the list need not grow for the next task
@@ -46,7 +46,6 @@ func (s *State) Advance(env *Env, d *Decision) error {
 	if !s.Status.Ended() {
 		s.Status = s.phase()
 	}
-	return nil
 }
 
 // computed is a result whose output is not encoded yet.

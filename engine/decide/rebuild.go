@@ -103,9 +103,6 @@ func StartOf(e event.Event) (started event.Started, err error) {
 	return started, err
 }
 
-// RootOf returns the root of the execution's tree, or "" if the execution is itself the root.
-func (s *State) RootOf() string { return RootOf(s.Execution, s.Depth) }
-
 // RootOf returns the root of the tree of an execution at a nesting depth, or "" if the execution is
 // itself the root.
 func RootOf(id string, depth int) string {

@@ -82,9 +82,7 @@ func (w *environment) step() bool {
 	e := event.Event{Tenant: "default", Workflow: w.state.Workflow, Execution: w.state.Execution}
 	switch {
 	case w.state.Ready():
-		if err := w.state.Advance(w.env, &d); err != nil {
-			w.Fatal(err)
-		}
+		w.state.Advance(w.env, &d)
 		w.take(d)
 		return true
 	case len(w.replies) > 0:

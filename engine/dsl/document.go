@@ -145,8 +145,8 @@ func (p *document) header(n *yaml.Node) {
 	d.Namespace = p.name(n.Get("namespace"), "namespace")
 	d.Name = p.name(n.Get("name"), "name")
 	d.Version = p.version(n.Get("version"), "version", "0.1.0")
-	d.Title, _ = p.text(n.Get("title"), "title")
-	d.Summary, _ = p.text(n.Get("summary"), "summary")
+	_, _ = p.text(n.Get("title"), "title")
+	_, _ = p.text(n.Get("summary"), "summary")
 	for _, f := range p.mapOf(n.Get("tags"), "tags") {
 		if shape := f.Value.Shape; shape == yaml.Text || shape == yaml.Number || shape == yaml.Boolean {
 			if d.Tags == nil {

@@ -95,7 +95,6 @@ func (d *Definition) Competes(ref string) bool {
 // Document identifies a workflow.
 type Document struct {
 	DSL, Namespace, Name, Version string
-	Title, Summary                string
 	Tags                          map[string]string // only tags that are strings, numbers or booleans
 }
 
@@ -350,8 +349,7 @@ type ErrorTemplate struct {
 // RunTask runs a process. Only workflows can be run yet.
 type RunTask struct {
 	Workflow *SubWorkflow
-	NoWait   bool   // await: false
-	Return   string // "stdout" …
+	NoWait   bool // await: false
 }
 
 // SubWorkflow names the child of a run task.

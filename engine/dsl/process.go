@@ -13,7 +13,7 @@ type processes struct {
 
 // run parses a run task.
 func (p *processes) run(t *Task, n *yaml.Node, s scope) {
-	t.Run = &RunTask{Return: "stdout"}
+	t.Run = &RunTask{}
 	kinds := []string{"container", "script", "shell", "workflow"}
 	if !p.object(n, "run", keys(append([]string{"await", "return"}, kinds...)...)) {
 		return
@@ -21,7 +21,7 @@ func (p *processes) run(t *Task, n *yaml.Node, s scope) {
 	if await := n.Get("await"); await != nil {
 		t.Run.NoWait = !p.flag(await, "await")
 	}
-	t.Run.Return = p.word(n.Get("return"), "return", "stdout", "stdout", "stderr", "code", "all", "none")
+	p.word(n.Get("return"), "return", "stdout", "stdout", "stderr", "code", "all", "none")
 	found := 0
 	for _, kind := range kinds {
 		if m := n.Get(kind); m != nil {

@@ -246,9 +246,7 @@ func (s *Service) decide(t *transition) (c store.Commit, err error) {
 	}
 	bytes, counted := 0, 0
 	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.timeUp()); first = false {
-		if err := x.state.Advance(x.env, &d); err != nil {
-			return c, delivery.As(delivery.Recoverable, err)
-		}
+		x.state.Advance(x.env, &d)
 		for _, e := range d.History[counted:] {
 			bytes += len(e.Data)
 		}
@@ -290,7 +288,7 @@ func (s *Service) newCommit(t *transition, base int64, d *decide.Decision) (stor
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
 	}
 	if s.opts.Descendants > 0 {
-		c.Root = st.RootOf()
+		c.Root = decide.RootOf(st.Execution, st.Depth)
 	}
 	for i := range c.History {
 		s.bytes += len(c.History[i].Data)

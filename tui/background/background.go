@@ -90,7 +90,7 @@ func withoutReply(read []byte) (text, held []byte, colour string) {
 }
 
 // isLight reports whether a colour such as "rgb:ffff/ffff/ffff", whose components have one to four
-// digits each, is rather light.
+// digits each, is light.
 func isLight(colour string) (light, ok bool) {
 	text, ok := strings.CutPrefix(colour, "rgb:")
 	parts := strings.Split(text, "/")

@@ -58,7 +58,7 @@ func Check(where string, u *url.URL) (*url.URL, error) {
 	fit := *u
 	fit.Scheme = scheme
 	fit.Fragment, fit.RawFragment = "", ""
-	fit.RawQuery = escapeRest(u.RawQuery)
+	fit.RawQuery = Escape(u.RawQuery, "-._~:/?#[]@!$&'()*+,;=%{}|\\^`") // all that a URI may contain
 	return &fit, nil
 }
 
@@ -122,12 +122,6 @@ func Escape(text, keep string) string {
 		out.Write([]byte{'%', hex[b>>4], hex[b&15]})
 	}
 	return out.String()
-}
-
-// escapeRest percent-encodes only characters that are not allowed in any URI.
-func escapeRest(text string) string {
-	const legal = "-._~:/?#[]@!$&'()*+,;=%{}|\\^`"
-	return Escape(text, legal)
 }
 
 func isAlphanumeric(b byte) bool {
