@@ -254,8 +254,12 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f *Fet
 	here := append(c.omitted.All(), f.Messages...)
 	c.mu.Unlock()
 	abandoned = slices.DeleteFunc(abandoned, func(m store.Message) bool { return slices.ContainsFunc(here, m.Same) })
-	for _, m := range abandoned {
-		c.Report(Activity{What: Claimed, Message: m})
+	for i, m := range abandoned {
+		a := Activity{What: Claimed, Message: m}
+		if i == 0 {
+			a.Count = len(abandoned)
+		}
+		c.Report(a)
 		if m.Tenant != last {
 			last = m.Tenant
 			f.Tenants++

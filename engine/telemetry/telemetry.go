@@ -177,7 +177,10 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		t.failed(m, a)
 	case delivery.Claimed:
 		m.claimed.Inc()
-		t.log.Warn("event claimed", t.fields(a, "crashes", a.Message.Crashes)...)
+		if a.Count > 0 { // one line for all that a consumer left behind
+			t.log.Warn("events claimed", "service", a.Service, "consumer", a.Consumer, "count", a.Count)
+		}
+		t.log.Debug("event claimed", t.fields(a, "crashes", a.Message.Crashes)...)
 	case delivery.Took:
 		t.inputs.WithLabelValues(string(a.Outcome)).Inc()
 	case delivery.Unread:

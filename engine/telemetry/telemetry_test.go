@@ -171,6 +171,18 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
+// Messages that are claimed together are one line.
+func TestClaimLog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, count := range []int{3, 0, 0} { // as a consumer reports them
+		s.Observe(delivery.Activity{Service: "worker", Consumer: "c", What: delivery.Claimed, Count: count})
+	}
+	if text := s.log.String(); strings.Count(text, `"WARN"`) != 1 || !strings.Contains(text, `"msg":"events claimed","service":"worker","consumer":"c","count":3`) {
+		t.Errorf("3 messages claimed together are logged as\n%s", text)
+	}
+}
+
 // A timer's log lines have the documented fields.
 func TestTimerLog(t *testing.T) {
 	t.Parallel()
