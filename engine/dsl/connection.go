@@ -59,6 +59,10 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 		return
 	}
 	src := n.Text()
+	if goTemplate.MatchString(src) {
+		p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(src, goTemplate), "%s: {{ }} is not filled in", what)
+		return
+	}
 	for _, m := range template.FindAllStringSubmatch(src, -1) {
 		if strings.TrimSpace(m[1]) == "" {
 			p.Warn(ruleTemplate, n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),

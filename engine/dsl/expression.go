@@ -251,6 +251,7 @@ func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
 		p.Mistake(n.Pos, "", "%s is empty", what)
 	case strings.ContainsAny(src, " \t\r\n\v\f"):
 		p.Mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, yaml.Quote(src))
+		return expr.Literal(src)
 	default:
 		// Even in loose mode a plain URI is literal.
 		return expr.Literal(src)
@@ -386,7 +387,10 @@ func (p *expressions) unknownVariable(n *yaml.Node, src inside, name string, s s
 	if scope(nil).exported().has(name) {
 		message = "the variable %s has no value here"
 	}
-	if name == "output" {
+	switch {
+	case name == "input" && s.has("task"):
+		help = "write . instead: in if and input.from it is the task's input"
+	case name == "output":
 		help = "only export.as has it; in output.as, . is what the task returned"
 	}
 	p.Mistake(at, help, message, yaml.Quote("$"+name))
