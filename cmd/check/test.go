@@ -136,9 +136,7 @@ func (t *tester) coverageWord(args []string) []string {
 func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	b := &batch{tester: t, began: time.Now(), reached: spec.NewCoverage()}
 	b.base = sim.Config{Version: cli.Version().Version, Transport: httpcall.NewTransport(cli.LocalLimits())}
-	if err := b.load(files); err != nil {
-		return b, err
-	}
+	b.load(files)
 	if err := b.run(ctx); err != nil {
 		return b, err
 	}
@@ -154,6 +152,8 @@ func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 // verdict returns the error for the exit code.
 func (b *batch) verdict() error {
 	switch {
+	case b.unread:
+		return cli.Reported(cli.ExitMisuse)
 	case b.count(invalid) > 0:
 		return cli.Reported(cli.ExitInvalid)
 	case b.count(broken) > 0:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,8 @@ type batch struct {
 	began time.Time
 	files []*testFile
 	base  sim.Config // what test files do not set
+
+	unread bool // whether a test file could not be read
 
 	mu      sync.Mutex // guards reached
 	reached *spec.Coverage
@@ -103,8 +106,9 @@ func (c *testCase) virtual() time.Duration {
 	return c.verdict.Elapsed
 }
 
-// load reads the test files. An invalid file does not prevent the others from running.
-func (b *batch) load(files []string) error {
+// load reads the test files. A file that is invalid or cannot be read does not prevent the others from
+// running.
+func (b *batch) load(files []string) {
 	loader := spec.NewLoader(b.read)
 	if !b.sh.Quiet {
 		loader.Warned = func(source []byte, warnings []yaml.Warning) {
@@ -118,7 +122,9 @@ func (b *batch) load(files []string) error {
 		b.files = append(b.files, f)
 		if f.err != nil {
 			if _, ok := errors.AsType[*yaml.Mistakes](f.err); !ok {
-				return cli.Fail(cli.ExitMisuse, f.err)
+				why := strings.TrimPrefix(f.err.Error(), cli.DisplayName(name)+": ")
+				f.err = yaml.NewMistakes(nil, []yaml.Mistake{{Pos: yaml.Pos{Line: 1, Column: 1}, File: name, Message: why}})
+				b.unread = true
 			}
 			continue
 		}
@@ -132,7 +138,6 @@ func (b *batch) load(files []string) error {
 			b.reached.Include(f.suite)
 		}
 	}
-	return nil
 }
 
 // queue distributes the cases of a batch.

@@ -50,7 +50,17 @@ func (w *watched) poll(ctx context.Context) {
 		return
 	}
 	w.printed = ""
-	var affected, changed []string
+	var affected, changed, deleted []string
+	for file := range w.state {
+		if !slices.Contains(files, file) {
+			deleted = append(deleted, file)
+			delete(w.state, file)
+			delete(w.needs, file)
+		}
+	}
+	if len(deleted) > 0 {
+		w.sh.Hint("%s  deleted: %s", time.Now().Format(time.TimeOnly), cli.Printable(strings.Join(slices.Sorted(slices.Values(deleted)), ", ")))
+	}
 	for _, file := range files {
 		if now := w.signature(file, stamp); now != w.state[file] {
 			affected = append(affected, file)
