@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -107,6 +108,30 @@ do:
 		t.Errorf("%s pictures of the data", got)
 	}
 	b.quiet()
+}
+
+// The page is no wider than a window, whatever its fields contain.
+func TestBrowserNarrow(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"words": strings.Repeat("several words ", 15), "one word": strings.Repeat("unbreakable", 15), "address": "https://a.test/" + strings.Repeat("segment/", 20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			if err := filled(t, text).Write(&out); err != nil {
+				t.Fatal(err)
+			}
+			b := browse(t, out.Bytes())
+			for _, width := range []int{420, 800, 1400} {
+				b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false})
+				if got := b.eval(`document.documentElement.scrollWidth <= innerWidth ? "" : document.documentElement.scrollWidth`); got != "" {
+					t.Errorf("in a window of %d pixels, the page is %s wide", width, got)
+				}
+			}
+			b.quiet()
+		})
+	}
 }
 
 // patience is how long a step may take on a busy machine.

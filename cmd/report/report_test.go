@@ -77,29 +77,35 @@ do:
 	}
 }
 
+// filled returns a report whose fields all contain a text.
+func filled(t *testing.T, text string) *report.Report {
+	t.Helper()
+	r := report.NewRecording(text)
+	if _, err := recording.Record(t.Context(), config(t, "reminder"), r); err != nil {
+		t.Fatal(err)
+	}
+	r.Notes = []string{text}
+	r.Difference = &report.Difference{
+		Where: text, Recorded: text, Replayed: text, Now: text, Path: text, RecordedValue: text, ReplayedValue: text, Hint: text,
+		Frames: []report.Frame{{Place: text, Lines: []report.FrameLine{{Number: 1, Text: text, Marked: true}}}},
+	}
+	verdict := report.Verdict{Text: text, Rating: report.Bad}
+	return &report.Report{
+		Verb: text, Version: text, Command: text, Verdict: verdict, Facts: []report.Fact{{Name: text, Value: text}}, Notes: []string{text},
+		Runs: []*report.Recording{r, r}, Files: []report.File{{Name: text, Verdict: verdict, Text: text}}, Hints: []string{text},
+		Findings: []*report.Finding{{
+			Heading: text, Rating: report.Bad, Rule: text, Detail: text, Counts: text, Meaning: text, Story: []report.Line{{Text: text, Fault: true}},
+			Sides:  []report.Side{{Head: text, Steps: []report.Step{{At: text, Text: text}, {At: text, Text: text, Marked: true}}}},
+			Differ: []report.Change{{Path: text, Usual: text, Here: text}}, Repeat: text, Runs: []int{0, 1},
+		}},
+	}
+}
+
 // A field stays text, whatever it contains.
 func TestHostileFields(t *testing.T) {
 	t.Parallel()
 	const bad = `</script><img src=x onerror="alert('1')">&amp;`
-	r := report.NewRecording(bad)
-	if _, err := recording.Record(t.Context(), config(t, "reminder"), r); err != nil {
-		t.Fatal(err)
-	}
-	r.Notes = []string{bad}
-	r.Difference = &report.Difference{
-		Where: bad, Recorded: bad, Replayed: bad, Now: bad, Path: bad, RecordedValue: bad, ReplayedValue: bad, Hint: bad,
-		Frames: []report.Frame{{Place: bad, Lines: []report.FrameLine{{Number: 1, Text: bad, Marked: true}}}},
-	}
-	verdict := report.Verdict{Text: bad, Rating: report.Bad}
-	rep := &report.Report{
-		Verb: bad, Version: bad, Command: bad, Verdict: verdict, Facts: []report.Fact{{Name: bad, Value: bad}}, Notes: []string{bad},
-		Runs: []*report.Recording{r, r}, Files: []report.File{{Name: bad, Verdict: verdict, Text: bad}}, Hints: []string{bad},
-		Findings: []*report.Finding{{
-			Heading: bad, Rating: report.Bad, Rule: bad, Detail: bad, Counts: bad, Meaning: bad, Story: []report.Line{{Text: bad, Fault: true}},
-			Sides:  []report.Side{{Head: bad, Steps: []report.Step{{At: bad, Text: bad}, {At: bad, Text: bad, Marked: true}}}},
-			Differ: []report.Change{{Path: bad, Usual: bad, Here: bad}}, Repeat: bad, Runs: []int{0, 1},
-		}},
-	}
+	rep := filled(t, bad)
 	var out bytes.Buffer
 	if err := rep.Write(&out); err != nil {
 		t.Fatal(err)

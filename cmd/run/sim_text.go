@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/excerpt"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
@@ -430,11 +430,7 @@ func valueText(v any) string {
 	if v == nil {
 		return "nothing"
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return short(string(text))
+	return short(string(canonical.Encode(v)))
 }
 
 // writeHints prints the hints.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/sim"
 )
 
@@ -127,11 +128,7 @@ func (n *normalizer) effect(c sim.Call) Effect {
 		e.URL = strings.Join(parts, "")
 	}
 	if len(c.Body) > 0 {
-		text, err := json.Marshal(normalized("", bodyValue(c.Execution, c.Body), places.body))
-		if err != nil {
-			text = c.Body
-		}
-		e.Body = string(text)
+		e.Body = string(canonical.Encode(normalized("", bodyValue(c.Execution, c.Body), places.body)))
 	}
 	return e
 }
