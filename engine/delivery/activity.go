@@ -17,7 +17,7 @@ type Activity struct {
 	Task     string             // the kind of task that was performed
 	At       time.Time          // Redis' time; zero if unknown
 	Class    Class              // of Err
-	Count    int                // of executions removed, of items restored, or of messages claimed together, on the first
+	Count    int                // of executions removed, of items restored, or of messages claimed together (0 for all but the first)
 	Outcome  store.InputOutcome // of an input
 	Err      error
 }

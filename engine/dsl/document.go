@@ -145,6 +145,7 @@ func (p *document) header(n *yaml.Node) {
 	d.Namespace = p.name(n.Get("namespace"), "namespace")
 	d.Name = p.name(n.Get("name"), "name")
 	d.Version = p.version(n.Get("version"), "version", "0.1.0")
+	// A title and a summary must be texts; nothing uses them.
 	_, _ = p.text(n.Get("title"), "title")
 	_, _ = p.text(n.Get("summary"), "summary")
 	for _, f := range p.mapOf(n.Get("tags"), "tags") {

@@ -36,9 +36,10 @@ type Feed struct {
 	unread map[int32]int64
 }
 
-// sessionTimeout is how long the partitions of a process that was killed rest: requests of a minute ahead must
-// still be in time, so Kafka's own 45 s are too long. A process that is merely slow loses nothing: what
-// another one reads again, it finds in the index. Brokers take 6 s or more (group.min.session.timeout.ms).
+// sessionTimeout is how long nobody reads the partitions of a process that was killed. A request for an
+// event in a minute must still be in time, so the 45 s that are usual are too long. If a process is only slow,
+// another one reads its requests again and finds their events stored. By default, brokers accept 6 s or more
+// (group.min.session.timeout.ms).
 const sessionTimeout = 10 * time.Second
 
 // maxFetched is the maximum number of messages that Fetch returns.

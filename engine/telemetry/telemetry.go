@@ -177,7 +177,7 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		t.failed(m, a)
 	case delivery.Claimed:
 		m.claimed.Inc()
-		if a.Count > 0 { // one line for all that a consumer left behind
+		if a.Count > 0 { // one line for all messages that were claimed together
 			t.log.Warn("events claimed", "service", a.Service, "consumer", a.Consumer, "count", a.Count)
 		}
 		t.log.Debug("event claimed", t.fields(a, "crashes", a.Message.Crashes)...)

@@ -60,7 +60,7 @@ func From(files embed.FS, names ...string) func() *redis.Script {
 	return sync.OnceValue(func() *redis.Script { return redis.NewScript(source()) })
 }
 
-// Sources returns the scripts of all packages of the program by the names under which Redis has them.
+// Sources returns the scripts of all packages of the program by their SHA1, by which Redis runs them.
 func Sources() map[string]string {
 	sources := make(map[string]string, len(made))
 	for _, source := range made {
