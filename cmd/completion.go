@@ -1,7 +1,7 @@
 package cmd
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,12 +41,19 @@ needs the package bash-completion.`,
 	}
 }
 
-// unquoteFlags removes the backquotes in descriptions of flags, which Cobra prints in completions.
-func unquoteFlags(c *cobra.Command) {
-	unquote := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
-	c.Flags().VisitAll(unquote)
-	c.PersistentFlags().VisitAll(unquote)
+// prepareCompletions offers files only for flags that take one, and removes the backquotes in
+// descriptions of flags, which Cobra would print.
+func prepareCompletions(c *cobra.Command) {
+	prepare := func(f *pflag.Flag) {
+		var value string
+		value, f.Usage = pflag.UnquoteUsage(f)
+		if _, ok := c.GetFlagCompletionFunc(f.Name); !ok && !slices.Contains([]string{"FILE", "FOLDER", "DIR", "INPUT", "DATA"}, value) {
+			cli.CompleteFlag(c, f.Name, cobra.NoFileCompletions)
+		}
+	}
+	c.Flags().VisitAll(prepare)
+	c.PersistentFlags().VisitAll(prepare)
 	for _, sub := range c.Commands() {
-		unquoteFlags(sub)
+		prepareCompletions(sub)
 	}
 }

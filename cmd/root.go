@@ -44,7 +44,7 @@ func Execute(ctx context.Context, args []string, streams cli.Streams) int {
 	// Given a nil list, Cobra would use the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		unquoteFlags(root)
+		prepareCompletions(root)
 	}
 	c, err := root.ExecuteContextC(ctx)
 	if err == nil && misnamed(c) {

@@ -110,6 +110,7 @@ func (f *inputFlags) add(c *cobra.Command, t *cli.Target) {
 	f.due.add(c, "deliver the input", "replace the execution's input that has the key `KEY` (default: the event's id)")
 	c.Flags().StringVar(&f.onReject, "on-reject", "", "if no task listens for the input: `WHAT` is drop, park=DURATION or dead-letter (default drop)")
 	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t))
+	cli.Offer(c, "on-reject", cli.NewChoice("drop", "park=24h", "dead-letter"))
 }
 
 // check returns an error if the flags are invalid.

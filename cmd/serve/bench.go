@@ -61,6 +61,7 @@ Scenarios:
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
 	f.BoolVar(&b.runServices, "run-services", false, "")
 	_ = f.MarkHidden("run-services") // the flag is defined above
+	cli.Offer(c, "aof", b.aof)
 	cli.CompleteFlag(c, "only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error { return b.run(c.Context()) }
 	return c

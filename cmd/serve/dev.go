@@ -88,7 +88,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	cli.Offer(c, "clock", d.clock)
 	cli.Require(c, "grpc", "scheduler")
 	cli.Require(c, "start", "clock=virtual")
-	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
+	cli.Offer(c, "log-level", logLevels())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d.clockGiven = c.Flags().Changed("clock")
 		return d.run(c.Context(), args)

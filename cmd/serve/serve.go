@@ -90,6 +90,9 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.StringVar(&s.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
 	f.StringVar(&s.logLevel, "log-level", "", "log at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
 	f.StringVar(&s.logFormat, "log-format", "", "log as `FORMAT`: text or json (LOG_FORMAT)")
+	cli.CompleteFlag(c, "only", cobra.FixedCompletions(services(), cobra.ShellCompDirectiveNoFileComp))
+	cli.Offer(c, "log-level", logLevels())
+	cli.Offer(c, "log-format", cli.NewChoice("text", "json"))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sh.TuneForServing(c.Context())
 		s.httpGiven = c.Flags().Changed("http")
@@ -375,6 +378,8 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 	opts.Secrets, err = cli.ReadSecrets(ctx, s.sh, s.secrets)
 	return opts, err
 }
+
+func logLevels() *cli.Choice { return cli.NewChoice("debug", "info", "warn", "error") }
 
 // newLog returns the logger of the services, which writes to stderr.
 func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger, error) {
