@@ -306,7 +306,8 @@ func (r *Recording) facts() []Fact {
 		{"time", r.head.Start.UTC().Format("2006-01-02 15:04:05") + " to " + r.last.UTC().Format("2006-01-02 15:04:05") +
 			" UTC (" + history.Duration(r.last.Sub(r.head.Start)) + ")"},
 		{"seed", strconv.FormatUint(r.head.Seed, 10)},
-		{"tasks", history.Number(r.tasks) + ", " + history.Count(r.history, "event")},
+		{"tasks", history.Number(r.tasks)},
+		{"events", history.Number(r.history)},
 	}
 	if r.head.Results == "history" {
 		out[4] = Fact{"seed", "none: it ran on a real Redis"}
