@@ -40,6 +40,23 @@ func (m Missed) String() string {
 	return fmt.Sprintf("%s arrived at +%s, %s%s", m.Event.Type, history.Duration(m.After), but, m.Why)
 }
 
+// WaitingHint suggests how to avoid an endless wait. The likely cause is an event that arrived but was
+// not taken.
+func WaitingHint(missed []Missed) string {
+	if len(missed) == 0 {
+		return "send it with an events entry in --mocks, or give the task a timeout"
+	}
+	const limit = 10
+	var text strings.Builder
+	for _, m := range missed[:min(limit, len(missed))] {
+		text.WriteString(m.String() + "\n")
+	}
+	if more := len(missed) - limit; more > 0 {
+		fmt.Fprintf(&text, "and %s not taken\n", history.Count(more, "more event"))
+	}
+	return text.String() + "make the task listen when its event arrives, or give it a timeout"
+}
+
 // missedEvents collects the events that no execution received. Only a run without a Plan
 // collects them.
 type missedEvents struct {

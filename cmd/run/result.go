@@ -27,7 +27,7 @@ func (r *Runner) finish(result *sim.Result) error {
 		return cli.Fail(cli.ExitInterrupted, r.unended("interrupted"))
 	case result.Stop == sim.Never:
 		return cli.Fail(cli.ExitLimit, fmt.Errorf("the workflow waits for something that never happens:\n  %s\n%s",
-			strings.Join(result.Waiting, "\n  "), hintForWaiting(result.Missed)))
+			strings.Join(result.Waiting, "\n  "), cli.Printable(sim.WaitingHint(result.Missed))))
 	default:
 		clock := " of the virtual clock"
 		if r.redis != "" || r.realTime {
@@ -48,24 +48,6 @@ func (r *Runner) unended(why string) error {
 		why += "\n" + r.left
 	}
 	return errors.New(why)
-}
-
-// hintForWaiting suggests how to avoid an endless wait. The likely cause is an event that
-// arrived but was not taken.
-func hintForWaiting(missed []sim.Missed) string {
-	const limit = 10
-	var text strings.Builder
-	for i, m := range missed {
-		if i == limit {
-			fmt.Fprintf(&text, "and %s not taken\n", history.Count(len(missed)-i, "more event"))
-			break
-		}
-		fmt.Fprintf(&text, "%s\n", cli.Printable(m.String()))
-	}
-	if len(missed) > 0 {
-		return text.String() + "make the task listen when its event arrives, or give it a timeout"
-	}
-	return "send it with an events entry in --mocks, or give the task a timeout"
 }
 
 // print writes the output in the chosen format.

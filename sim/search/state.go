@@ -215,8 +215,8 @@ func (s *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	case s.engineFails(ctx):
 		return nil
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
-		return fmt.Errorf("%w: it waits for something that never happens:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
-			ErrUnending, strings.Join(t.Waiting, "\n  "))
+		return fmt.Errorf("%w: it waits for something that never happens:\n  %s\n%s",
+			ErrUnending, strings.Join(t.Waiting, "\n  "), sim.WaitingHint(s.hints.missedEvents))
 	case t.Stop == sim.Never:
 		return fmt.Errorf("%w: it is %s, and nothing more will happen", ErrUnending, t.Status)
 	case t.Stop == sim.TimeUp:
