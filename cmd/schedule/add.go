@@ -29,18 +29,16 @@ import (
 
 // addition is one run of schedule add.
 type addition struct {
-	sh     *cli.Shell
-	target *target
-	format *cli.Choice
-	when   *moment
+	*command
 
+	when                            *moment
 	topic, id, payload, key, tenant string
 	headers                         []string
 	replace, jsonl                  bool
 }
 
 func newAddCommand(sh *cli.Shell) *cobra.Command {
-	a := &addition{sh: sh}
+	a := &addition{}
 	c := &cobra.Command{
 		Use:   "add [-]",
 		Short: "Schedule an event",
@@ -77,8 +75,7 @@ numbers, and the exit code is 1.`,
 			}
 		},
 	}
-	a.target = targetFlags(c, sh)
-	a.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml", "ids")
+	a.command = newCommand(c, sh, "text", "json", "jsonl", "yaml", "ids")
 	a.when = momentFlags(c)
 	f := c.Flags()
 	f.StringVar(&a.topic, "topic", "", "publish it on the topic `NAME`, event:TYPE or workflow:NAME")
@@ -89,7 +86,7 @@ numbers, and the exit code is 1.`,
 	f.StringArrayVar(&a.headers, "header", nil, "add the header `NAME=VALUE` (repeatable)")
 	f.BoolVar(&a.replace, "replace", false, "replace an event with this id whose publication has not been tried yet")
 	f.BoolVar(&a.jsonl, "jsonl", false, "read events from stdin, a JSON object on each line")
-	c.RunE = a.target.run(a.run)
+	c.RunE = a.command.run(a.run)
 	return c
 }
 

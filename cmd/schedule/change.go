@@ -17,11 +17,9 @@ import (
 
 // change is one run of a command that changes events.
 type change struct {
-	sh      *cli.Shell
-	target  *target
-	format  *cli.Choice
-	consent *cli.Consent
+	*command
 
+	consent    *cli.Consent
 	verb, done string          // cancel, cancelled
 	from       schedule.Status // of the events that it changes
 	all        bool            // dead ones
@@ -47,23 +45,22 @@ type changed struct {
 
 // flags adds the flags that these commands share, and those of the consent unless it is given. The
 // shell completes events with the status from.
-func (h *change) flags(from schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
-	h.target, h.from = targetFlags(c, h.sh), statusOf(from)
-	c.ValidArgsFunction = completeEvents(h.target, from)
-	h.format = cli.OutputFlag(c, "text", "json", "yaml")
+func (h *change) flags(c *cobra.Command, sh *cli.Shell, from schedulerpb.EventStatus) *cobra.Command {
+	h.command, h.from = newCommand(c, sh, "text", "json", "yaml"), statusOf(from)
+	c.ValidArgsFunction = completeEvents(h.command, from)
 	if h.consent == nil {
 		h.consent = cli.ConsentFlags(c)
 	}
-	c.RunE = h.target.run(h.run)
+	c.RunE = h.command.run(h.run)
 	return c
 }
 
 func newCancelCommand(sh *cli.Shell) *cobra.Command {
-	h := &change{sh: sh, verb: "cancel", done: "cancelled"}
+	h := &change{verb: "cancel", done: "cancelled"}
 	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
 		return c.Cancel(ctx, &schedulerpb.CancelRequest{EventId: id})
 	}
-	return h.flags(schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, &cobra.Command{
+	return h.flags(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Cancel events",
 		Long: `Cancels events, which are then never published. Cancelling one that was published, or may
@@ -71,11 +68,11 @@ have been, is an error.`,
 		Example: `  flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd
   flunq schedule cancel --yes $(flunq schedule ls --topic orders -o ids)`,
 		Args: cli.SomeArguments("event"),
-	})
+	}, sh, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 }
 
 func newMoveCommand(sh *cli.Shell) *cobra.Command {
-	h := &change{sh: sh, verb: "move", done: "moved", consent: &cli.Consent{Yes: true}} // nothing is destroyed
+	h := &change{verb: "move", done: "moved", consent: &cli.Consent{Yes: true}} // nothing is destroyed
 	var when *moment
 	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
 		at, after, err := when.read()
@@ -97,15 +94,14 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 		},
 	}
 	when = momentFlags(c)
-	return h.flags(schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, c)
+	return h.flags(c, sh, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 }
 
 // newDeadCommand returns the command flunq schedule dlq.
 func newDeadCommand(sh *cli.Shell) *cobra.Command {
-	l := &listing{sh: sh}
-	list := l.flags(&cobra.Command{
+	list := new(listing).flags(&cobra.Command{
 		Use: "ls", Short: "List dead events", Example: "  flunq schedule dlq ls --topic orders", Aliases: []string{"list"}, Args: cli.NoArguments,
-	})
+	}, sh)
 	show := newShowCommand(sh, schedulerpb.EventStatus_EVENT_STATUS_DEAD, &cobra.Command{
 		Use: "show ID", Short: "Show a dead event", Example: "  flunq schedule dlq show 4be0643f-1d98-573b-97cd-ca98a65347dd",
 	})
@@ -120,7 +116,7 @@ are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or d
 }
 
 func newReplayCommand(sh *cli.Shell) *cobra.Command {
-	h := &change{sh: sh, verb: "replay", done: "replayed"}
+	h := &change{verb: "replay", done: "replayed"}
 	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
 		return c.Replay(ctx, &schedulerpb.ReplayRequest{EventId: id})
 	}
@@ -129,11 +125,11 @@ func newReplayCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Publish dead events again",
 		Example: `  flunq schedule dlq replay 4be0643f-1d98-573b-97cd-ca98a65347dd
   flunq schedule dlq replay --all --topic orders --dry-run`,
-	})
+	}, sh)
 }
 
 func newDropCommand(sh *cli.Shell) *cobra.Command {
-	h := &change{sh: sh, verb: "drop", done: "dropped"}
+	h := &change{verb: "drop", done: "dropped"}
 	h.do = func(ctx context.Context, c *client, id string) (outcome, error) {
 		return c.Drop(ctx, &schedulerpb.DropRequest{EventId: id})
 	}
@@ -142,12 +138,12 @@ func newDropCommand(sh *cli.Shell) *cobra.Command {
 		Short:   "Give up dead events",
 		Long:    "Gives up dead events: they become cancelled, and are removed after SCHEDULER_RETENTION.",
 		Example: "  flunq schedule dlq drop 4be0643f-1d98-573b-97cd-ca98a65347dd --yes",
-	})
+	}, sh)
 }
 
 // dead adds the flags that select dead events.
-func (h *change) dead(c *cobra.Command) *cobra.Command {
-	h.flags(schedulerpb.EventStatus_EVENT_STATUS_DEAD, c)
+func (h *change) dead(c *cobra.Command, sh *cli.Shell) *cobra.Command {
+	h.flags(c, sh, schedulerpb.EventStatus_EVENT_STATUS_DEAD)
 	c.Flags().BoolVar(&h.all, "all", false, h.verb+" all dead events")
 	c.Flags().StringVar(&h.topic, "topic", "", "with --all: only those of the topic `NAME`")
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -24,17 +24,24 @@ import (
 	"flunq.io/flunq/engine/scheduler/server"
 )
 
-// target selects the scheduler of a command.
-type target struct {
+// command holds what every command that asks a scheduler needs.
+type command struct {
 	sh                     *cli.Shell
+	format                 *cli.Choice
 	address, ca, cert, key string
 	tokenFile              string
 	tls                    bool
 }
 
-// targetFlags adds the flags that select the scheduler.
-func targetFlags(c *cobra.Command, sh *cli.Shell) *target {
-	t := &target{sh: sh}
+// newCommand adds the flags that select the scheduler, and -o with some formats, by default those of a
+// list.
+func newCommand(c *cobra.Command, sh *cli.Shell, formats ...string) *command {
+	t := &command{sh: sh}
+	if len(formats) == 0 {
+		t.format = cli.ListFlag(c)
+	} else {
+		t.format = cli.OutputFlag(c, formats...)
+	}
 	f := c.Flags()
 	f.StringVar(&t.address, "grpc", "", "use the scheduler at `ADDRESS`, host:port (SCHEDULER_ADDRESS)")
 	f.BoolVar(&t.tls, "tls", false, "encrypt the connection, and trust the CAs of the system")
@@ -59,7 +66,7 @@ type client struct {
 }
 
 // connect returns a client, which connects when it is first used.
-func (t *target) connect(ctx context.Context) (*client, error) {
+func (t *command) connect(ctx context.Context) (*client, error) {
 	c := &client{encrypted: t.encrypted()}
 	switch dev, running := cli.ReadDevState(t.sh); {
 	case t.address != "":
@@ -105,7 +112,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 func (bearer) RequireTransportSecurity() bool { return false }
 
 // run returns the RunE of a command that needs a client.
-func (t *target) run(do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
+func (t *command) run(do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := t.connect(cmd.Context())
 		if err != nil {
@@ -117,10 +124,10 @@ func (t *target) run(do func(ctx context.Context, c *client, args []string) erro
 }
 
 // encrypted reports whether a flag asks for TLS.
-func (t *target) encrypted() bool { return t.tls || t.ca != "" || t.cert != "" || t.key != "" }
+func (t *command) encrypted() bool { return t.tls || t.ca != "" || t.cert != "" || t.key != "" }
 
 // security returns how the connection is encrypted.
-func (t *target) security() (credentials.TransportCredentials, error) {
+func (t *command) security() (credentials.TransportCredentials, error) {
 	if !t.encrypted() {
 		return insecure.NewCredentials(), nil
 	}
@@ -146,7 +153,7 @@ func (t *target) security() (credentials.TransportCredentials, error) {
 }
 
 // token returns the bearer token, "" without one.
-func (t *target) token() (string, error) {
+func (t *command) token() (string, error) {
 	if t.tokenFile == "" {
 		return t.sh.Env("SCHEDULER_TOKEN"), nil
 	}
@@ -162,7 +169,7 @@ func (t *target) token() (string, error) {
 }
 
 // completeEvents completes the ids of events with a status (EVENT_STATUS_UNSPECIFIED: any).
-func completeEvents(t *target, with schedulerpb.EventStatus) cobra.CompletionFunc {
+func completeEvents(t *command, with schedulerpb.EventStatus) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) (ids []string, directive cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompletionTimeout)
 		defer cancel()

@@ -14,10 +14,9 @@ import (
 
 // inspection is one run of schedule get, watch or dlq show.
 type inspection struct {
-	sh     *cli.Shell
-	target *target
-	format *cli.Choice
-	every  time.Duration // of watch
+	*command
+
+	every time.Duration // of watch
 }
 
 func newGetCommand(sh *cli.Shell) *cobra.Command {
@@ -32,12 +31,10 @@ func newGetCommand(sh *cli.Shell) *cobra.Command {
 // newShowCommand completes a command that shows an event. The shell completes events with the status
 // offered.
 func newShowCommand(sh *cli.Shell, offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
-	i := &inspection{sh: sh}
+	i := &inspection{command: newCommand(c, sh, "text", "json", "jsonl", "yaml")}
 	c.Args = cli.OneArgument("event")
-	i.target = targetFlags(c, sh)
-	c.ValidArgsFunction = completeEvents(i.target, offered)
-	i.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml")
-	c.RunE = i.target.run(i.show)
+	c.ValidArgsFunction = completeEvents(i.command, offered)
+	c.RunE = i.run(i.show)
 	return c
 }
 
@@ -63,7 +60,6 @@ func (c *client) event(ctx context.Context, id string) (eventRow, error) {
 }
 
 func newWatchCommand(sh *cli.Shell) *cobra.Command {
-	i := &inspection{sh: sh}
 	c := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Wait until an event is published",
@@ -72,11 +68,10 @@ it ends in another way: cancelled, or dead.`,
 		Example: "  flunq schedule watch 4be0643f-1d98-573b-97cd-ca98a65347dd",
 		Args:    cli.OneArgument("event"),
 	}
-	i.target = targetFlags(c, sh)
-	c.ValidArgsFunction = completeEvents(i.target, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
-	i.format = cli.OutputFlag(c, "text", "jsonl")
+	i := &inspection{command: newCommand(c, sh, "text", "jsonl")}
+	c.ValidArgsFunction = completeEvents(i.command, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 	c.Flags().DurationVar(&i.every, "interval", time.Second, "ask every `DURATION`")
-	c.RunE = i.target.run(i.watch)
+	c.RunE = i.run(i.watch)
 	return c
 }
 

@@ -17,9 +17,8 @@ import (
 
 // listing is one run of schedule ls or dlq ls.
 type listing struct {
-	sh     *cli.Shell
-	target *target
-	format *cli.Choice
+	*command
+
 	status *cli.Choice // nil: list dead events
 
 	topic, due, dueBefore, dueAfter, after string
@@ -28,7 +27,7 @@ type listing struct {
 }
 
 func newListCommand(sh *cli.Shell) *cobra.Command {
-	l := &listing{sh: sh, status: cli.NewChoice("all")}
+	l := &listing{status: cli.NewChoice("all")}
 	for _, s := range schedule.Statuses() {
 		l.status.Words = append(l.status.Words, strings.ToLower(string(s)))
 	}
@@ -50,19 +49,18 @@ cancelled are listed for as long as the scheduler keeps them (SCHEDULER_RETENTIO
 	f.StringVar(&l.dueAfter, "due-after", "", "only those due after `TIME` (RFC 3339)")
 	cli.Exclude(c, "due", "due-before")
 	f.IntVar(&l.partition, "partition", -1, "only those of the partition `N`")
-	return l.flags(c)
+	return l.flags(c, sh)
 }
 
 // flags adds the flags that both listings share.
-func (l *listing) flags(c *cobra.Command) *cobra.Command {
-	l.target = targetFlags(c, l.sh)
-	l.format = cli.ListFlag(c)
+func (l *listing) flags(c *cobra.Command, sh *cli.Shell) *cobra.Command {
+	l.command = newCommand(c, sh)
 	f := c.Flags()
 	f.StringVar(&l.topic, "topic", "", "only those of the topic `NAME`")
 	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the `CURSOR` that the previous listing printed")
 	f.BoolVar(&l.payloads, "payloads", false, "include the payloads in -o json, jsonl and yaml")
-	c.RunE = l.target.run(l.run)
+	c.RunE = l.command.run(l.run)
 	return c
 }
 

@@ -13,15 +13,7 @@ import (
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 )
 
-// repartition is one run of schedule partitions.
-type repartition struct {
-	sh     *cli.Shell
-	target *target
-	format *cli.Choice
-}
-
 func newPartitionsCommand(sh *cli.Shell) *cobra.Command {
-	r := &repartition{sh: sh}
 	c := &cobra.Command{
 		Use:   "partitions [COUNT]",
 		Short: "Show or change the number of partitions",
@@ -33,9 +25,8 @@ SCHEDULER_TOTAL_PARTITIONS to the same number, or unset it, before a process res
   flunq schedule partitions 32`,
 		Args: cli.AtMostOne("count"),
 	}
-	r.target = targetFlags(c, sh)
-	r.format = cli.OutputFlag(c, "text", "json", "yaml")
-	c.RunE = r.target.run(r.run)
+	t := newCommand(c, sh, "text", "json", "yaml")
+	c.RunE = t.run(t.partitions)
 	return c
 }
 
@@ -46,7 +37,8 @@ type partitions struct {
 	Processes []string `json:"processes"`
 }
 
-func (r *repartition) run(ctx context.Context, c *client, args []string) error {
+// partitions shows the partitions, or changes their number.
+func (t *command) partitions(ctx context.Context, c *client, args []string) error {
 	text := strings.Join(args, "")
 	count, err := strconv.ParseInt(text, 10, 32)
 	if text != "" && (err != nil || count < 1) {
@@ -68,15 +60,15 @@ func (r *repartition) run(ctx context.Context, c *client, args []string) error {
 			p.Former = append(p.Former, int(n))
 		}
 	}
-	if r.format.String() != "text" {
-		return cli.WriteValue(r.sh.Out, r.format.String(), p)
+	if t.format.String() != "text" {
+		return cli.WriteValue(t.sh.Out, t.format.String(), p)
 	}
-	fmt.Fprintf(r.sh.Out, "%s, shared by %s\n", history.Count(p.Count, "partition"), history.Count(len(p.Processes), "process"))
+	fmt.Fprintf(t.sh.Out, "%s, shared by %s\n", history.Count(p.Count, "partition"), history.Count(len(p.Processes), "process"))
 	for _, name := range p.Processes {
-		fmt.Fprintf(r.sh.Out, "  %s\n", cli.Printable(name))
+		fmt.Fprintf(t.sh.Out, "  %s\n", cli.Printable(name))
 	}
 	if len(p.Former) > 0 {
-		fmt.Fprintf(r.sh.Out, "former partitions that may hold events: %s\n", strings.Trim(fmt.Sprint(p.Former), "[]"))
+		fmt.Fprintf(t.sh.Out, "former partitions that may hold events: %s\n", strings.Trim(fmt.Sprint(p.Former), "[]"))
 	}
 	return nil
 }
