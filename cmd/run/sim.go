@@ -216,9 +216,7 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 	cfg.Processes, cfg.Executions = s.processes, s.executions
 	cfg.MaxTasks = simSteps * s.executions
 	base.Config = cfg
-	if base.Checks, err = s.checks(cfg); err == nil {
-		base.Checks = append(base.Checks, s.known(cfg)...)
-	}
+	base.Checks, err = s.checks(cfg)
 	return base, err
 }
 

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 	"flunq.io/flunq/sim/spec"
-	"flunq.io/flunq/workflows"
 )
 
 // checks returns the expectations of --expect and --once.
@@ -49,25 +47,6 @@ func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 		out, s.made = append(out, check), append(s.made, made)
 	}
 	return out, nil
-}
-
-// known returns the check that an example has its known output in runs without faults.
-func (s *searcher) known(cfg sim.Config) []search.Check {
-	e, err := workflows.Load(s.simulation.example)
-	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.simulation.Mocks != "" || s.simulation.start != "" {
-		return nil
-	}
-	return []search.Check{func(t *sim.Trial) []sim.Violation {
-		want, err1 := canonical.Decode(e.Output)
-		got, err2 := canonical.Decode(t.Output)
-		if len(t.Injected) > 0 || errors.Join(err1, err2) == nil && canonical.Equal(want, got) {
-			return nil
-		}
-		return []sim.Violation{{
-			Rule: "the example ends as expected", Execution: t.Execution,
-			Detail: fmt.Sprintf("it is %s with the output %s, want %s", t.Status, t.Output, bytes.TrimSpace(e.Output)),
-		}}
-	}}
 }
 
 // subjects returns the simulations to search: one, or one for each test.

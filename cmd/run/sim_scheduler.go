@@ -128,11 +128,7 @@ func (s *searcher) writeScheduler(w io.Writer, r *scheduling.Report) {
 func (s *searcher) writeBroken(w io.Writer, n int, f *scheduling.Finding) {
 	on := s.sh.OutColor()
 	fmt.Fprintf(w, "%d. %s: %s\n", n, cli.Paint(on, cli.Red, "broken promise"), f.Rule)
-	enough := ""
-	if seen, small := len(f.Seen.Faults), len(f.Small.Faults); small < seen {
-		enough = fmt.Sprintf(", of which %s enough", countVerb(small))
-	}
-	fmt.Fprintf(w, "   in %s, first with seed %d and %s%s\n", history.Count(f.Runs, "run"), f.Seen.Seed, faultCount(len(f.Seen.Faults)), enough)
+	fmt.Fprintf(w, "   in %s%s\n", history.Count(f.Runs, "run"), reduced(f.Seen.Seed, len(f.Seen.Faults), len(f.Small.Faults)))
 	if t := f.Trial; t != nil {
 		g := t.Setting
 		fmt.Fprintf(w, "   what happened, with %s, %s and leases of %s:\n",

@@ -200,7 +200,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 // which workflow.
 func companionCount(got *searched, f *search.Finding) string {
 	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search also runs, here %q%s",
-		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f))
+		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f.Seen.Seed, len(f.Seen.Faults), len(f.Small.Faults)))
 }
 
 // more says how many other tasks have the same finding.
@@ -225,13 +225,12 @@ func frequency(r *search.Report, f *search.Finding) string {
 	if n := f.Runs - f.FaultFree; n > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(runsOf(r)-r.FaultFree, "run")))
 	}
-	return "in " + strings.Join(parts, " and ") + reduced(f)
+	return "in " + strings.Join(parts, " and ") + reduced(f.Seen.Seed, len(f.Seen.Faults), len(f.Small.Faults))
 }
 
 // reduced names the run in which a finding first occurred, and the faults that suffice to cause it.
-func reduced(f *search.Finding) string {
-	text := fmt.Sprintf(", first with seed %d", f.Seen.Seed)
-	seen, needed := len(f.Seen.Faults), len(f.Small.Faults)
+func reduced(seed uint64, seen, needed int) string {
+	text := fmt.Sprintf(", first with seed %d", seed)
 	switch {
 	case seen == 0:
 		return text
