@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"io"
 	"regexp"
@@ -164,24 +165,35 @@ func (p *helpPage) heading(title string) {
 	fmt.Fprintf(p.w, "\n%s\n", cli.Paint(p.color, cli.Bold, title+":"))
 }
 
+// helpTexts are the texts of the help topics. A test runs the examples of dsl, mocks and tests.
+//
+//go:embed help/*.txt
+var helpTexts embed.FS
+
 // helpTopics returns the help pages that belong to no command. Cobra treats a command that cannot
 // run as a help topic.
 func helpTopics() []*cobra.Command {
-	return append(tutorials(), &cobra.Command{
-		Use:   "exit-codes",
-		Short: "What the exit codes mean",
-		Long: `Every command ends with one of these codes:
+	codes := helpTopic("exit-codes", "What the exit codes mean")
+	codes.Example = `  # distinguish an invalid document from other failures
+  flunq validate order.yaml || echo "exit code $?"`
+	return []*cobra.Command{
+		helpTopic("dsl", "Learn to write workflows"),
+		helpTopic("mocks", "Run workflows without their services"),
+		helpTopic("tests", "Test workflows"),
+		codes,
+		helpTopic("failures", "What can fail in production, and what happens then"),
+		helpTopic("limits", "The limits of executions and processes"),
+		helpTopic("cluster", "Running on a Redis Cluster, and what a failover may lose"),
+		helpTopic("scheduler", "Publishing events at a given time"),
+		helpTopic("bridge", "Events of workflows in Kafka and NATS"),
+		helpTopic("telemetry", "Traces, metrics and logs"),
+	}
+}
 
-    0   done; the workflow completed
-    1   flunq itself failed
-    2   misused: unknown flag, unreadable file
-    3   the workflow faulted or was cancelled
-    4   an expectation failed, a replay diverged, or lint or fmt found problems
-    5   the document is invalid, or rejects the input of 'flunq start'
-    6   Redis cannot be reached
-    7   a limit was hit, or the workflow waits for something that never happens
-  130   interrupted`,
-		Example: `  # distinguish an invalid document from other failures
-  flunq validate order.yaml || echo "exit code $?"`,
-	}, failuresTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic(), telemetryTopic())
+func helpTopic(name, short string) *cobra.Command {
+	text, err := helpTexts.ReadFile("help/" + name + ".txt")
+	if err != nil {
+		panic(err) // every build has this file
+	}
+	return &cobra.Command{Use: name, Short: short, Long: string(text)}
 }
