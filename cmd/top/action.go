@@ -18,8 +18,9 @@ type plannedAction struct {
 	warning string // of a loss; "" if there is none
 	guard   string // why it needs force; "" if it does not
 
-	// do performs it and describes the result; "" if the item no longer exists.
-	do func(ctx context.Context) (said string, err error)
+	// do performs it, and reports whether the item still existed: another operator may have been faster.
+	do   func(ctx context.Context) (done bool, err error)
+	said string // describes the result
 }
 
 // prepared is a checked action.
@@ -127,15 +128,14 @@ func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	var last string
 	done, gone := 0, 0
 	for _, d := range p.actions {
-		said, err := d.do(ctx)
-		switch {
+		switch ok, err := d.do(ctx); {
 		case err != nil:
 			return p.sum(last, done, gone), lost(ctx, err)
-		case said == "":
-			gone++
-		default:
-			last = said
+		case ok:
+			last = d.said
 			done++
+		default:
+			gone++
 		}
 	}
 	if done == 0 {

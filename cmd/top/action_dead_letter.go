@@ -35,17 +35,15 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (*prepared,
 			}
 		}
 		name := describeDeadLetter(deadLetter)
-		return plannedAction{id: deadLetter.ID, line: name + ": " + then, warning: warning, do: func(ctx context.Context) (string, error) {
-			return once(done+" "+name, func() (bool, error) {
-				if err := l.trail(ctx, "dlq "+string(a.Verb), deadLetter); err != nil {
-					return false, err
-				}
-				if drop {
-					n, err := streams.Drop(ctx, deadLetter)
-					return n == 1, err
-				}
-				return streams.Replay(ctx, deadLetter)
-			})
+		return plannedAction{id: deadLetter.ID, line: name + ": " + then, warning: warning, said: done + " " + name, do: func(ctx context.Context) (bool, error) {
+			if err := l.trail(ctx, "dlq "+string(a.Verb), deadLetter); err != nil {
+				return false, err
+			}
+			if drop {
+				n, err := streams.Drop(ctx, deadLetter)
+				return n == 1, err
+			}
+			return streams.Replay(ctx, deadLetter)
 		}}, err
 	})
 }

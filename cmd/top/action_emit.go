@@ -34,9 +34,10 @@ func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (*prepared, error)
 		const few = 5
 		line = fmt.Sprintf("%s may receive it: %s", history.Count(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
 	}
-	p.actions = []plannedAction{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
-		return fmt.Sprintf("sent %s: %s for %s", e.ID, actions.Listening(len(listeners)), e.Type), l.emit(ctx, e)
-	}}}
+	p.actions = []plannedAction{{
+		id: e.ID, line: line, said: fmt.Sprintf("sent %s: %s for %s", e.ID, actions.Listening(len(listeners)), e.Type),
+		do: func(ctx context.Context) (bool, error) { return true, l.emit(ctx, e) },
+	}}
 	p.notes, err = l.unserved(ctx)
 	return p, err
 }

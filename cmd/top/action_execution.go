@@ -40,8 +40,8 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, err
 			err = signal.Refuse(x)
 		}
 		return plannedAction{
-			id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), warning: warning,
-			do: func(ctx context.Context) (string, error) { return l.signal(ctx, signal, x, a.Text) },
+			id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), warning: warning, said: fmt.Sprintf("%s requested: %s", signal.Verb, id),
+			do: func(ctx context.Context) (bool, error) { return true, l.signal(ctx, signal, x, a.Text) },
 		}, err
 	})
 	if err == nil {
@@ -50,15 +50,12 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (*prepared, err
 	return p, err
 }
 
-func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execution, reason string) (string, error) {
+func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execution, reason string) error {
 	now, err := l.store.NowOf(ctx, l.opts.Tenant)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := l.store.Publish(ctx, signal.Event(x, reason, l.opts.Operator, now)); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s requested: %s", signal.Verb, x.ID), nil
+	return l.store.Publish(ctx, signal.Event(x, reason, l.opts.Operator, now))
 }
 
 // unserved returns a note if no process runs the worker.
@@ -92,12 +89,8 @@ func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (*prepared, erro
 	head := fmt.Sprintf("write the history of %s, %s, to %s", x.ID, history.Count(x.Version, "event"), file)
 	return &prepared{head: head, actions: []plannedAction{{
 		id: x.ID, line: fmt.Sprintf("'flunq replay --tui %s' shows it", file),
-		do: func(ctx context.Context) (string, error) {
-			if err := l.record(ctx, x, file); err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("wrote %s of %s to %s", history.Count(x.Version, "event"), x.ID, file), nil
-		},
+		said: fmt.Sprintf("wrote %s of %s to %s", history.Count(x.Version, "event"), x.ID, file),
+		do:   func(ctx context.Context) (bool, error) { return true, l.record(ctx, x, file) },
 	}}}, nil
 }
 

@@ -69,9 +69,8 @@ func (l *Live) fire(_ context.Context, t timers.Pending, status string) (planned
 	}
 	return plannedAction{
 		line: "fires now: " + actions.Consequence(t, status),
-		do: func(ctx context.Context) (string, error) {
-			return once("fired the "+nameOf(t), func() (bool, error) { return timers.New(l.store).FireNow(ctx, t, l.opts.Operator) })
-		},
+		said: "fired the " + nameOf(t),
+		do:   func(ctx context.Context) (bool, error) { return timers.New(l.store).FireNow(ctx, t, l.opts.Operator) },
 	}, nil
 }
 
@@ -83,9 +82,8 @@ func (l *Live) drop(ctx context.Context, t timers.Pending, status string) (plann
 	d := plannedAction{
 		line:    "never fires: " + loss,
 		warning: irreversible,
-		do: func(ctx context.Context) (string, error) {
-			return once("cancelled the "+nameOf(t), func() (bool, error) { return timers.New(l.store).Cancel(ctx, t, l.opts.Operator) })
-		},
+		said:    "cancelled the " + nameOf(t),
+		do:      func(ctx context.Context) (bool, error) { return timers.New(l.store).Cancel(ctx, t, l.opts.Operator) },
 	}
 	switch t.Kind {
 	case event.WaitTimer, event.TimeoutTimer, event.RetryTimer: // the execution knows them
@@ -105,23 +103,14 @@ func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) 
 	if t.Err != nil {
 		return plannedAction{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
 	}
-	line := "is " + actions.Due(at, now, local(at))
-	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
-		return once("the "+nameOf(t)+" is due at "+local(at), func() (bool, error) {
+	return plannedAction{
+		line: "is " + actions.Due(at, now, local(at)),
+		said: "the " + nameOf(t) + " is due at " + local(at),
+		do: func(ctx context.Context) (bool, error) {
 			_, done, err := timers.New(l.store).Move(ctx, t, at, l.opts.Operator)
 			return done, err
-		})
-	}}, nil
-}
-
-// once returns the description of a change; "" if it did nothing because another operator was
-// faster.
-func once(description string, try func() (bool, error)) (string, error) {
-	done, err := try()
-	if err != nil || !done {
-		return "", err
-	}
-	return description, nil
+		},
+	}, nil
 }
 
 // momentOf parses a new due time: a time, a duration from now or, with a sign, a duration
