@@ -3,7 +3,9 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -208,8 +210,8 @@ func contextFlag(c *cobra.Command, sh *cli.Shell, help string) *string {
 }
 
 func setKey(sh *cli.Shell, name, contextName, value string) error {
-	file, err := cli.EditableConfig(sh)
-	if err != nil {
+	file, err := cli.ReadConfig(sh)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it will be created
 		return err
 	}
 	key, err := file.Key(sh, name, contextName)

@@ -3,7 +3,6 @@ package actions
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
@@ -11,7 +10,6 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/sim/recording"
 )
 
@@ -85,14 +83,8 @@ func childDocuments(ctx context.Context, st *store.Store, x store.Execution, see
 
 // definition returns the definition that an execution runs; nil if it is unknown or unreadable.
 func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.Definition, error) {
-	if x.Definition == "" {
-		return nil, nil // it is unknown
-	}
-	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil // it is unknown
-	}
-	if err != nil {
+	text, err := DocumentText(ctx, st, x)
+	if err != nil || text == "" {
 		return nil, err
 	}
 	def, _, err := dsl.Parse(x.Workflow, []byte(text))

@@ -2,6 +2,7 @@ package actions
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -9,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // childrenAtOnce is how many children are read in one request.
@@ -34,6 +36,27 @@ func Children(ctx context.Context, st *store.Store, x store.Execution, limit int
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// IDs returns the ids of executions.
+func IDs(executions []store.Execution) []string {
+	ids := make([]string, len(executions))
+	for i, x := range executions {
+		ids[i] = x.ID
+	}
+	return ids
+}
+
+// DocumentText returns the document that an execution runs, "" if it is unknown.
+func DocumentText(ctx context.Context, st *store.Store, x store.Execution) (string, error) {
+	if x.Definition == "" {
+		return "", nil
+	}
+	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return text, err
 }
 
 // Started returns what an execution began with, nil if its history does not say.

@@ -78,7 +78,7 @@ func (b *BridgeSettings) table() []setting {
 		{"NATS_TLS_KEY", nil, text(&b.Server.Key), "key file of the client certificate for NATS"},
 		{"NATS_STREAM", nil, text(&b.Server.Stream), "JetStream stream that holds the subjects"},
 		{"NATS_CREATE_STREAM", nil, truth(&b.Server.Create), "create the stream if it is missing, with the subjects " + nats.Subjects},
-		{"NATS_MAX_AGE", nil, keeping(&b.Server.MaxAge), "how long the stream that NATS_CREATE_STREAM creates keeps messages, read or not; 0: forever"},
+		{"NATS_MAX_AGE", nil, Keeping(&b.Server.MaxAge), "how long the stream that NATS_CREATE_STREAM creates keeps messages, read or not; 0: forever"},
 		{"NATS_MAX_BYTES", nil, whole(&b.Server.MaxBytes, 0, 1<<50), "size of that stream above which the oldest messages are removed; 0: no limit"},
 		{"NATS_MODE", nil, word(&b.NATS.mode, "binary", structured), "content mode of CloudEvents in NATS (default: KAFKA_MODE)"},
 		{"NATS_SUBJECT", nil, text(&b.NATS.publish), "NATS subject that a tenant's events are published to; the event type is appended"},

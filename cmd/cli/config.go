@@ -107,24 +107,6 @@ func ReadConfig(sh *Shell) (*configFile, error) {
 	return c, nil
 }
 
-// EditableConfig reads the configuration file in order to change it: a missing file is empty.
-func EditableConfig(sh *Shell) (*configFile, error) {
-	c, err := ReadConfig(sh)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return c, err
-}
-
-// setting returns the value of a setting by any of its names.
-func (c *configFile) setting(name string) (configText, bool) {
-	if c == nil {
-		return configText{}, false
-	}
-	v, ok := c.Settings[name]
-	return v, ok
-}
-
 // Context returns a context by name. The error message mentions from, the origin of the
 // name.
 func (c *configFile) Context(name, from string) (configContext, error) {
@@ -140,14 +122,6 @@ func (c *configFile) Context(name, from string) (configContext, error) {
 		known = "it has " + strings.Join(names, ", ") + DidYouMean(name, names, "")
 	}
 	return configContext{}, Misusef("%s: no context %q in %s: %s", from, name, c.Path, known)
-}
-
-// scheduler returns the file of the scheduler, nil if there is none.
-func (c *configFile) scheduler() *SchedulerFile {
-	if c == nil {
-		return nil
-	}
-	return c.Scheduler
 }
 
 // configReader reads the values of the file.

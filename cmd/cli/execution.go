@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
-	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/timers"
 )
 
@@ -190,14 +190,8 @@ func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string)
 // DocumentOf reads the document that an execution runs. It is empty if the document is
 // unknown.
 func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, error) {
-	if x.Definition == "" {
-		return Document{}, nil
-	}
-	text, err := registry.New(r.Store).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
-	if errors.Is(err, store.ErrNotFound) {
-		return Document{}, nil
-	}
-	if err != nil {
+	text, err := actions.DocumentText(ctx, r.Store, x)
+	if err != nil || text == "" {
 		return Document{}, err
 	}
 	return StoredDocument(x.Workflow, text), nil

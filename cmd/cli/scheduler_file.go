@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -25,17 +24,14 @@ type SchedulerFile struct {
 	redis, password configText
 }
 
-// schedulerFileLimit is the maximum size of the file, in bytes.
-const schedulerFileLimit = 1 << 20
-
 // readSchedulerFile reads the file. The error lists all mistakes with their positions.
 func readSchedulerFile(path string) (*SchedulerFile, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, Fail(ExitMisuse, fmt.Errorf("configuration of the scheduler %w", WithoutVerb(path, err)))
 	}
-	if len(source) > schedulerFileLimit {
-		return nil, Misusef("%s: larger than %d KiB", path, schedulerFileLimit>>10)
+	if len(source) > configLimit {
+		return nil, Misusef("%s: larger than %d KiB", path, configLimit>>10)
 	}
 	r := schedulerReader{Reader: yaml.NewReader(path, source), file: &SchedulerFile{Path: path, settings: map[string]configText{}}}
 	if root := r.Root(); root != nil {
@@ -76,29 +72,17 @@ func (r *schedulerReader) place(n *yaml3.Node, key string) string {
 	return fmt.Sprintf("%s:%d:%d: %s", r.file.Path, n.Line, n.Column, key)
 }
 
-// milliseconds returns a reader of a key that is a duration of the client of Redis.
-func (r *schedulerReader) milliseconds(key, parameter string) func(*yaml3.Node) {
+// tunes returns a reader of a number that is a parameter of the client of Redis, which has a unit.
+func (r *schedulerReader) tunes(key, parameter, unit string) func(*yaml3.Node) {
 	return func(n *yaml3.Node) {
-		if text, ok := r.number(n, key); ok {
-			r.tune(n, key, parameter, text+"ms")
+		text := r.Text(n, key)
+		if _, err := strconv.ParseUint(text, 10, 31); err == nil {
+			r.query.Set(parameter, text+unit)
+			r.tuned = append(r.tuned, r.place(n, key))
+		} else if text != "" {
+			r.Errorf(n, "%s is %s, want a non-negative integer", key, yaml.Spelled(n))
 		}
 	}
-}
-
-// tune sets a parameter of the client of Redis.
-func (r *schedulerReader) tune(n *yaml3.Node, key, parameter, text string) {
-	r.query.Set(parameter, text)
-	r.tuned = append(r.tuned, r.place(n, key))
-}
-
-// number reads a non-negative integer.
-func (r *schedulerReader) number(n *yaml3.Node, key string) (string, bool) {
-	text := r.Text(n, key)
-	_, err := strconv.ParseUint(text, 10, 31)
-	if err != nil && text != "" {
-		r.Errorf(n, "%s is %s, want a non-negative integer", key, yaml.Spelled(n))
-	}
-	return text, err == nil
 }
 
 func (r *schedulerReader) document(root *yaml3.Node) {
@@ -177,19 +161,11 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 		"serve_reads_from_slaves":            r.ignores("redis.serve_reads_from_slaves", noReplicas),
 		"serve_reads_from_master_and_slaves": r.ignores("redis.serve_reads_from_master_and_slaves", noReplicas),
 		"read_timeout":                       r.ignores("redis.read_timeout", "reads that wait for events take longer"),
-		"write_timeout":                      r.milliseconds("redis.write_timeout", "write_timeout"),
-		"dial_timeout":                       r.milliseconds("redis.dial_timeout", "dial_timeout"),
-		"idle_timeout":                       r.milliseconds("redis.idle_timeout", "conn_max_idle_time"),
-		"min_idle_conns": func(n *yaml3.Node) {
-			if text, ok := r.number(n, "redis.min_idle_conns"); ok {
-				r.tune(n, "redis.min_idle_conns", "min_idle_conns", text)
-			}
-		},
-		"pool_size": func(n *yaml3.Node) {
-			if text, ok := r.number(n, "redis.pool_size"); ok && text != "0" {
-				r.tune(n, "redis.pool_size", "pool_size", text)
-			}
-		},
+		"write_timeout":                      r.tunes("redis.write_timeout", "write_timeout", "ms"),
+		"dial_timeout":                       r.tunes("redis.dial_timeout", "dial_timeout", "ms"),
+		"idle_timeout":                       r.tunes("redis.idle_timeout", "conn_max_idle_time", "ms"),
+		"min_idle_conns":                     r.tunes("redis.min_idle_conns", "min_idle_conns", ""),
+		"pool_size":                          r.tunes("redis.pool_size", "pool_size", ""),
 	}, nil)
 	one := len(hosts) == 1 && hosts[0] != ""
 	for _, place := range r.tuned {
@@ -218,25 +194,13 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 	}
 }
 
-// setting returns the value of a setting and its origin.
-func (f *SchedulerFile) setting(name string) (value configText, ok bool) {
-	if f == nil {
-		return configText{}, false
-	}
-	value, ok = f.settings[name]
-	return value, ok
-}
-
-// errMode lists the values that APP_MODE can have.
-var errMode = errors.New("want api, consumer or worker")
-
 // SchedulerMode returns the part of the scheduler that APP_MODE names, "" if it is not set.
 func SchedulerMode(sh *Shell) (string, error) {
 	switch mode := sh.Env("APP_MODE"); mode {
 	case "", "api", "consumer", "worker":
 		return mode, nil
 	default:
-		return "", Fail(ExitMisuse, fmt.Errorf("%s %q: %w", fromEnvironment("APP_MODE"), mode, errMode))
+		return "", Misusef("%s %q: want api, consumer or worker", fromEnvironment("APP_MODE"), mode)
 	}
 }
 

@@ -102,17 +102,6 @@ func (s Settings) Retention() engine.Retention {
 	return r
 }
 
-// Keep applies the flag --keep-finished, if it is given.
-func (s *Settings) Keep(flag string) error {
-	if flag == "" {
-		return nil
-	}
-	if err := keeping(&s.KeepFinished).Set(flag); err != nil {
-		return Misusef("--keep-finished %q: %v", flag, err)
-	}
-	return nil
-}
-
 // setting is one setting under the names that users write.
 type setting struct {
 	name    string   // of the environment variable
@@ -163,7 +152,7 @@ func (s *Settings) table() []setting {
 		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired in one batch"},
 		{"LEASE", nil, span(&s.Lease, second, time.Hour), "how long a process may be silent before its messages are claimed"},
 		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it is dead-lettered"},
-		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long ended executions and their histories are kept; 0: forever"},
+		{"KEEP_FINISHED", nil, Keeping(&s.KeepFinished), "how long ended executions and their histories are kept; 0: forever"},
 		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "ended executions that each tenant keeps: the newest, for at least a minute; 0: all"},
 		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "interval of sweeps that restore timers, listeners and requests that Redis has lost; 0: never"},
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "interval of health checks of the services"},
@@ -172,7 +161,7 @@ func (s *Settings) table() []setting {
 		{"REDIS_WAIT", nil, replicas(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all for every connected replica"},
 		{"LOG_LEVEL", nil, Level(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
-		{"EVENT_STREAM_TYPE", nil, streamType(&s.StreamType), "where other programs exchange events with flunq: redis, or a bridge to kafka or nats"},
+		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, InRedis, InKafka, InNATS), "where other programs exchange events with flunq: redis, or a bridge to kafka or nats"},
 	}, s.Bridge.table(), s.Scheduler.table())
 }
 
@@ -330,11 +319,16 @@ func (s setting) given(sh *Shell, file *configFile) (name, text, place string, o
 			return n, v, fromEnvironment(n), true
 		}
 	}
-	if v, found := file.scheduler().setting(s.name); found {
-		return s.name, v.Text, v.place, true
+	if file == nil {
+		return "", "", "", false
+	}
+	if file.Scheduler != nil {
+		if v, found := file.Scheduler.settings[s.name]; found {
+			return s.name, v.Text, v.place, true
+		}
 	}
 	for _, n := range names {
-		if v, found := file.setting(n); found {
+		if v, found := file.Settings[n]; found {
 			return n, v.Text, v.place + ": " + settingKey(n), true
 		}
 	}

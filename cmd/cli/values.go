@@ -145,9 +145,9 @@ const (
 	maxKept = 100 * 365 * 24 * time.Hour
 )
 
-// keeping binds a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
+// Keeping binds a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
 // execution enough time.
-func keeping(at *time.Duration) binding[time.Duration] {
+func Keeping(at *time.Duration) binding[time.Duration] {
 	return binding[time.Duration]{at, spanText, func(text string) (time.Duration, error) {
 		d, ok := fixedSpan(text)
 		if !ok || d != 0 && (d < minKept || d > maxKept) {
@@ -179,17 +179,6 @@ func word(at *string, words ...string) binding[string] {
 			return "", fmt.Errorf("want %s%s", OneOf(words), DidYouMean(text, words, ""))
 		}
 		return text, nil
-	}}
-}
-
-// streamType binds the type of the event stream.
-func streamType(at *string) binding[string] {
-	known := word(at, InRedis, InKafka, InNATS)
-	return binding[string]{at, unchanged, func(text string) (string, error) {
-		if strings.EqualFold(strings.TrimSpace(text), "rabbitmq") {
-			return "", errors.New("RabbitMQ is not supported: want redis, kafka or nats")
-		}
-		return known.parse(text)
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -161,7 +162,7 @@ const shortHistory = 100
 
 // ofSome adds what the histories of some executions record. It reads short ones in one round trip.
 func (a *auditCommand) ofSome(ctx context.Context, r *cli.Remote, some []store.Execution, rows []auditRow) ([]auditRow, error) {
-	short, err := r.Store.WithHistories(ctx, r.Tenant, idsOf(some), shortHistory)
+	short, err := r.Store.WithHistories(ctx, r.Tenant, actions.IDs(some), shortHistory)
 	if err != nil {
 		return nil, err
 	}

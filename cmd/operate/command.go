@@ -156,14 +156,6 @@ func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store
 	return found, err
 }
 
-func idsOf(executions []store.Execution) []string {
-	ids := make([]string, len(executions))
-	for i, x := range executions {
-		ids[i] = x.ID
-	}
-	return ids
-}
-
 // confirmAll lists the first of n executions that will be changed, and asks for confirmation. The list
 // leaves out flags that follow the verb.
 func (b *batch) confirmAll(ctx context.Context, verb string, n int, of func(int) (id, status string)) error {

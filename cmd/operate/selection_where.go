@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
@@ -94,7 +95,7 @@ func (c *condition) narrow(ctx context.Context, r *cli.Remote, tenant string, so
 	names := func(member string) bool { return strings.Contains(c.source, member) }
 	var data []store.Data
 	if names("input") || names("output") || names("error") {
-		if data, err = r.Store.DataOf(ctx, tenant, idsOf(some)...); err != nil {
+		if data, err = r.Store.DataOf(ctx, tenant, actions.IDs(some)...); err != nil {
 			return nil, err
 		}
 	}

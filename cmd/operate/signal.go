@@ -160,7 +160,7 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) er
 func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
 	rows := printed
 	for some := range slices.Chunk(found, batchSize) {
-		current, err := r.Store.Outlines(ctx, r.Tenant, idsOf(some)...)
+		current, err := r.Store.Outlines(ctx, r.Tenant, actions.IDs(some)...)
 		if err != nil {
 			return err
 		}

@@ -164,7 +164,7 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	opts.Process, opts.Version = cli.ProcessName(), cli.Version().Version
 	opts.Command, opts.Embedded = "dev", true
 	opts.Tenants, opts.Discover = []string{d.tenant}, true
-	if err := d.set.Keep(d.keep); err != nil {
+	if err := setBy("--keep-finished", d.keep, cli.Keeping(&d.set.KeepFinished)); err != nil {
 		return opts, nil, err
 	}
 	opts.Retention = d.set.Retention()

@@ -243,7 +243,7 @@ func (s *server) settings() (set cli.Settings, err error) {
 	if s.grpc != "" && !s.scheduler {
 		return set, cli.Misusef("--grpc requires --scheduler")
 	}
-	return set, set.Keep(s.keep)
+	return set, setBy("--keep-finished", s.keep, cli.Keeping(&set.KeepFinished))
 }
 
 // scheduling returns the scheduler that the process runs; nil if it runs none.

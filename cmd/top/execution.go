@@ -3,7 +3,6 @@ package top
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,7 +17,6 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
-	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
@@ -197,20 +195,14 @@ const maxDocuments = 50
 
 // of returns the document that an execution runs, nil if it is unknown.
 func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
-	if x.Definition == "" {
-		return nil, nil // it is unknown
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := x.Workflow + " " + x.Definition
 	if doc := d.known[key]; doc != nil {
 		return doc, nil
 	}
-	text, err := registry.New(st).DefinitionByHash(ctx, x.Tenant, x.Workflow, x.Definition)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil // it is unknown
-	}
-	if err != nil {
+	text, err := actions.DocumentText(ctx, st, x)
+	if err != nil || text == "" {
 		return nil, err
 	}
 	if d.known == nil || len(d.known) >= maxDocuments {

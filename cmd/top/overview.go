@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -99,7 +100,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, idsOf(known)...)
+	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, actions.IDs(known)...)
 	if err != nil {
 		return err
 	}
@@ -137,14 +138,6 @@ func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
 	}
 	slices.SortStableFunc(found, func(a, b store.Execution) int { return b.EndedAt.Compare(a.EndedAt) })
 	return found[:min(len(found), fewFailed)], nil
-}
-
-func idsOf(executions []store.Execution) []string {
-	var ids []string
-	for _, x := range executions {
-		ids = append(ids, x.ID)
-	}
-	return ids
 }
 
 // silentAfter is how long after its last read a consumer counts as gone. An idle one reads every
