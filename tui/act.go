@@ -16,15 +16,6 @@ import (
 	"flunq.io/flunq/tui/canvas"
 )
 
-// actionDone is the result of an action.
-type actionDone struct {
-	action Action
-	said   string
-	err    error
-}
-
-func (a actionDone) failed() error { return a.err }
-
 // actionTimeout is how long an action may take.
 const actionTimeout = 2 * time.Minute
 
@@ -46,15 +37,19 @@ func (m *model) act(a Action) tea.Cmd {
 }
 
 // planned shows the plan of an action. After invalid input it asks for the action's input again.
-func (m *model) planned(r planMade) {
-	r.of.take(r)
-	if r.err == nil || m.dialog != dialog(r.of) || errors.Is(r.err, ErrLost) {
+func (m *model) planned(c *confirmation, plan Plan, err error) {
+	c.made, c.planned = true, plan
+	if err == nil {
 		return
 	}
-	if !can(m.source, r.of.action.Verb) {
+	c.problem = err.Error()
+	if m.dialog != dialog(c) || errors.Is(err, ErrLost) {
+		return
+	}
+	if !can(m.source, c.action.Verb) {
 		m.dialog = nil
-		m.notify(r.err.Error(), true)
-	} else if p, ok := askAgain(r.of); ok {
+		m.notify(err.Error(), true)
+	} else if p, ok := askAgain(c); ok {
 		m.dialog = p
 	}
 }
@@ -112,22 +107,23 @@ func sentence(a Action) string {
 
 // perform carries out an action.
 func perform(source Source, a Action) tea.Cmd {
-	return askWithin(actionTimeout, func(ctx context.Context) tea.Msg {
+	return askWithin(actionTimeout, nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		said, err := source.Do(ctx, a)
-		return actionDone{a, said, err}
+		return func(m *model) tea.Cmd { return m.done(a, said, err) }, err
 	})
 }
 
 // done reports the result of an action, and reloads everything.
-func (m *model) done(r actionDone) tea.Cmd {
-	switch {
-	case r.err != nil:
-		m.showText(strings.ToLower(sentence(r.action)), r.err.Error(), true)
-	default:
-		m.showText(sentence(r.action), r.said, false)
+func (m *model) done(a Action, said string, err error) tea.Cmd {
+	var cmd tea.Cmd
+	if err != nil {
+		m.showText(strings.ToLower(sentence(a)), err.Error(), true)
+	} else {
+		m.showText(sentence(a), said, false)
+		cmd = m.send(actionDone{a.Table})
 	}
 	m.asked = time.Time{}
-	return tea.Batch(m.send(readAgain{}), m.refreshShown())
+	return tea.Batch(cmd, m.send(readAgain{}), m.refreshShown())
 }
 
 // showText shows a short text in the last line, and a long one in a dialog.

@@ -116,12 +116,12 @@ func (d *chosenData) known(source dataSource) *eventData {
 }
 
 // take stores data that was read.
-func (d *chosenData) take(s *executionScreen, m gotData) {
-	if m.err != nil {
-		d.problem = problemOf(m.err)
+func (d *chosenData) take(s *executionScreen, found eventData, err error) {
+	if err != nil {
+		d.problem = problemOf(err)
 		return
 	}
-	d.kept = append([]eventData{m.found}, d.kept...)
+	d.kept = append([]eventData{found}, d.kept...)
 	size := 0
 	for i, k := range d.kept {
 		if size += len(k.text); i >= maxKept || size > maxKeptData && i > 0 {

@@ -315,8 +315,8 @@ func TestExecutionMouse(t *testing.T) {
 func BenchmarkExecutionDraw(b *testing.B) {
 	src := &historySource{x: Execution{Row: Row{ID: "x", State: Running}, Document: documentOf(shop), Version: 200_002}, events: loop(100_000).events, page: 1000}
 	s := newExecutionScreen(src, "x").(*executionScreen)
-	s.take(gotExecution{of: s, x: src.x})
-	s.take(gotEvents{of: s, events: src.events})
+	s.takeExecution(src.x, 0, nil)
+	s.takeEvents(src.events, 0, nil)
 	c := canvas.New(160, 48)
 	for b.Loop() {
 		s.tree.changes++

@@ -25,33 +25,6 @@ const (
 	calmPace      = 2 * time.Second
 )
 
-// The responses to the requests of an execution's screen.
-type (
-	gotExecution struct {
-		of   *executionScreen
-		turn int
-		had  int64 // the version of the tree when it was asked
-		x    Execution
-		err  error
-	}
-	gotEvents struct {
-		of     *executionScreen
-		turn   int
-		after  int64
-		events []Event
-		err    error
-	}
-	gotData struct {
-		of    *executionScreen
-		found eventData
-		err   error
-	}
-)
-
-func (g gotExecution) failed() error { return g.err }
-func (g gotEvents) failed() error    { return g.err }
-func (g gotData) failed() error      { return g.err }
-
 // refresh returns the commands that read what is missing or outdated.
 func (s *executionScreen) refresh(now time.Time) tea.Cmd {
 	var cmds []tea.Cmd
@@ -79,9 +52,14 @@ func (s *executionScreen) behind() bool {
 func (s *executionScreen) readExecution() tea.Cmd {
 	s.reads.execution, s.reads.changed = true, false
 	source, id, turn, had := s.source, s.id, s.reads.turn, s.tree.x.Version
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		x, err := source.Execution(ctx, id)
-		return gotExecution{s, turn, had, x, err}
+		return func(*model) tea.Cmd {
+			if turn != s.reads.turn {
+				return nil
+			}
+			return s.takeExecution(x, had, err)
+		}, err
 	})
 }
 
@@ -92,9 +70,14 @@ func (s *executionScreen) readEvents() tea.Cmd {
 		after = 0
 	}
 	source, id, turn := s.source, s.id, s.reads.turn
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		events, err := source.History(ctx, id, after)
-		return gotEvents{s, turn, after, events, err}
+		return func(*model) tea.Cmd {
+			if turn != s.reads.turn {
+				return nil
+			}
+			return s.takeEvents(events, after, err)
+		}, err
 	})
 }
 
@@ -109,29 +92,19 @@ func (s *executionScreen) readData() tea.Cmd {
 	}
 	s.reads.data = true
 	source, id := s.source, s.id
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		text, err := source.Data(ctx, id, from.version)
-		return gotData{s, eventDataOf(from, text), err}
+		found := eventDataOf(from, text)
+		return func(*model) tea.Cmd {
+			s.reads.data = false
+			s.data.take(s, found, err)
+			return s.readData()
+		}, err
 	})
 }
 
-// take handles a response, and asks for what follows from it.
 func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
-	switch m := msg.(type) {
-	case gotExecution:
-		if m.of == s && m.turn == s.reads.turn {
-			return s.takeExecution(m)
-		}
-	case gotEvents:
-		if m.of == s && m.turn == s.reads.turn {
-			return s.takeEvents(m)
-		}
-	case gotData:
-		if m.of == s {
-			s.reads.data = false
-			s.data.take(s, m)
-			return s.readData()
-		}
+	switch msg.(type) {
 	case timeMoved:
 		s.reads.turn++
 		s.reads.execution, s.reads.events = false, false
@@ -142,20 +115,21 @@ func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// takeExecution stores the execution, and asks for the events that the tree lacks.
-func (s *executionScreen) takeExecution(m gotExecution) tea.Cmd {
-	s.reads.execution, s.reads.problem = false, problemOf(m.err)
-	if m.err != nil {
+// takeExecution stores the execution, and asks for the events that the tree lacks. The tree had version
+// had when the execution was asked for.
+func (s *executionScreen) takeExecution(x Execution, had int64, err error) tea.Cmd {
+	s.reads.execution, s.reads.problem = false, problemOf(err)
+	if err != nil {
 		return nil
 	}
-	s.execution, s.known = m.x, true
-	s.tree.read(m.x.Document)
-	s.document.read(m.x.Document)
-	if m.x.Version < m.had || s.tree.x.Version < m.had {
+	s.execution, s.known = x, true
+	s.tree.read(x.Document)
+	s.document.read(x.Document)
+	if x.Version < had || s.tree.x.Version < had {
 		s.reads.rebuild = true
 	}
 	s.timers, s.childOfRun = map[string]Row{}, map[string]string{}
-	for _, r := range m.x.Timers {
+	for _, r := range x.Timers {
 		if strings.HasPrefix(r.Kind, "timeout") || strings.HasPrefix(r.Kind, "delivery") {
 			continue // only a time limit, which does not say when a run continues
 		}
@@ -163,7 +137,7 @@ func (s *executionScreen) takeExecution(m gotExecution) tea.Cmd {
 			s.timers[r.Task] = r
 		}
 	}
-	for _, r := range m.x.Children {
+	for _, r := range x.Children {
 		if r.Task != "" {
 			s.childOfRun[r.Task] = r.ID
 		}
@@ -174,22 +148,22 @@ func (s *executionScreen) takeExecution(m gotExecution) tea.Cmd {
 	return nil
 }
 
-// takeEvents adds events to the tree and the history, and asks for those that follow.
-func (s *executionScreen) takeEvents(m gotEvents) tea.Cmd {
-	s.reads.events, s.reads.problem = false, problemOf(m.err)
-	if m.err != nil || m.after != s.tree.x.Version && !s.reads.rebuild {
+// takeEvents adds the events after a version to the tree and the history, and asks for those that follow.
+func (s *executionScreen) takeEvents(events []Event, after int64, err error) tea.Cmd {
+	s.reads.events, s.reads.problem = false, problemOf(err)
+	if err != nil || after != s.tree.x.Version && !s.reads.rebuild {
 		return nil
 	}
-	if s.reads.rebuild && m.after == 0 {
+	if s.reads.rebuild && after == 0 {
 		s.reads.rebuild = false
 		s.tree.reset()
 		s.history.reset()
 		s.data.forget()
 	}
-	s.tree.add(m.events)
-	s.history.add(m.events)
-	if n := len(m.events); n > 0 {
-		s.reads.changed = s.reads.changed || m.events[n-1].Version > s.execution.Version
+	s.tree.add(events)
+	s.history.add(events)
+	if n := len(events); n > 0 {
+		s.reads.changed = s.reads.changed || events[n-1].Version > s.execution.Version
 		if s.behind() {
 			return s.readEvents()
 		}

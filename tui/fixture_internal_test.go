@@ -224,7 +224,7 @@ func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
 		case sourceCall:
 			todo = append(todo, tea.Cmd(msg))
 		case response:
-			todo = append(todo, s.take(msg))
+			todo = append(todo, msg.take(nil))
 		default:
 			asked = append(asked, msg)
 		}

@@ -65,11 +65,12 @@ func BenchmarkPage(b *testing.B) {
 			for _, k := range keys {
 				settleAll(m, m.key(k), 0)
 			}
-			t := m.places[1+int(Timers)].(*listScreen).table
+			s := m.places[1+int(Timers)].(*listScreen)
+			t := s.table
 			for b.Loop() {
 				r := t.refresh()
 				page, err := source.Page(b.Context(), r.query)
-				m.Update(pageRead{t, r, page, err})
+				m.Update(response{err: err, take: func(*model) tea.Cmd { return s.takePage(r, page, err) }})
 				if len(m.View()) == 0 || len(t.rows) != r.query.Limit {
 					b.Fatalf("%d rows", len(t.rows))
 				}

@@ -35,16 +35,6 @@ type listScreen struct {
 	paneAt canvas.Area
 }
 
-// pageRead is the response to a request for a page.
-type pageRead struct {
-	table   *table
-	request *request
-	page    Page
-	err     error
-}
-
-func (r pageRead) failed() error { return r.err }
-
 func newListScreen(source Source, kind Table, clock func() time.Time) *listScreen {
 	return &listScreen{source: source, clock: clock, table: newTable(kind)}
 }
@@ -86,38 +76,26 @@ func (s *listScreen) next() tea.Cmd {
 
 func (s *listScreen) readPage(r *request) tea.Cmd {
 	s.inFlight = true
-	source, clock, table := s.source, s.clock, s.table
-	return ask(func(ctx context.Context) tea.Msg {
+	source, clock := s.source, s.clock
+	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		begun := clock()
 		page, err := source.Page(ctx, r.query)
 		r.took = clock().Sub(begun)
-		return pageRead{table, r, page, err}
+		return func(*model) tea.Cmd { return s.takePage(r, page, err) }, err
 	})
 }
 
 func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
-	case pageRead:
-		if msg.table == s.table {
-			return s.takePage(msg)
-		}
-	case activitiesRead:
-		if msg.of == s {
-			s.activities.take(msg)
-		}
 	case overviewRead:
-		s.count(msg)
-	case detailRead:
-		if s.pane != nil {
-			s.pane.take(msg)
-		}
+		s.total = tables[s.table.kind].total(msg.Counts)
 	case timeMoved:
 		s.playing, s.outdated = msg.clock.plays(), true
 		s.activities = activityCache{}
 	case readAgain:
 		s.outdated = true
 	case actionDone:
-		if msg.err == nil && msg.action.Table == s.table.kind {
+		if msg.table == s.table.kind {
 			clear(s.table.marked)
 		}
 	}
@@ -125,25 +103,18 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 }
 
 // takePage adds a page.
-func (s *listScreen) takePage(r pageRead) tea.Cmd {
+func (s *listScreen) takePage(r *request, page Page, err error) tea.Cmd {
 	s.inFlight = false
-	if r.err != nil {
-		s.table.fail(r.request, problemOf(r.err))
-		if !errors.Is(r.err, ErrLost) {
+	if err != nil {
+		s.table.fail(r, problemOf(err))
+		if !errors.Is(err, ErrLost) {
 			s.failedAt = s.now
 		}
 		return nil
 	}
 	s.failedAt = time.Time{}
-	s.table.take(r.request, r.page, s.now)
+	s.table.take(r, page, s.now)
 	return s.next()
-}
-
-// count stores the total number of rows.
-func (s *listScreen) count(r overviewRead) {
-	if r.err == nil {
-		s.total = tables[s.table.kind].total(r.overview.Counts)
-	}
 }
 
 // draw draws the table, and the pane beside or below it.
@@ -266,16 +237,6 @@ type cachedActivity struct {
 // it waits for may have disappeared without an event of its own.
 const activityMaxAge = 10 * time.Second
 
-// activitiesRead is the response to a request for activities.
-type activitiesRead struct {
-	of    *listScreen
-	rows  []Row // the rows requested
-	found []Activity
-	err   error
-}
-
-func (r activitiesRead) failed() error { return r.err }
-
 // maxActivities is the maximum number of activities kept.
 const maxActivities = 2000
 
@@ -298,23 +259,27 @@ func (s *listScreen) lookUp() tea.Cmd {
 	}
 	at.inFlight = true
 	source := s.source
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		found, err := source.Activities(ctx, ids)
-		return activitiesRead{s, rows, found, err}
+		return func(*model) tea.Cmd {
+			s.activities.take(rows, found, s.now, err)
+			return nil
+		}, err
 	})
 }
 
-func (s *activityCache) take(r activitiesRead) {
+// take stores the activities of rows.
+func (s *activityCache) take(rows []Row, found []Activity, now time.Time, err error) {
 	s.inFlight, s.failed = false, time.Time{}
-	if r.err != nil {
-		s.failed = r.of.now
+	if err != nil {
+		s.failed = now
 		return
 	}
 	if s.known == nil || len(s.known) > maxActivities {
 		s.known = map[string]cachedActivity{}
 	}
-	for i, activity := range r.found[:min(len(r.found), len(r.rows))] {
-		s.known[r.rows[i].ID] = cachedActivity{r.rows[i].Count, r.of.now, activity}
+	for i, activity := range found[:min(len(found), len(rows))] {
+		s.known[rows[i].ID] = cachedActivity{rows[i].Count, now, activity}
 	}
 }
 
@@ -348,20 +313,6 @@ type detailPane struct {
 	viewAt   canvas.Area
 }
 
-// detailRead is the response to a request for a detail.
-type detailRead struct {
-	pane   *detailPane
-	id     string
-	detail Detail
-	err    error
-}
-
-func (r detailRead) failed() error { return r.err }
-
-func newDetailPane(source Source, table Table) *detailPane {
-	return &detailPane{source: source, table: table}
-}
-
 // rereadDetail is the polling interval of a detail.
 const rereadDetail = 3 * time.Second
 
@@ -377,9 +328,12 @@ func (p *detailPane) follow(row Row, now time.Time) tea.Cmd {
 	}
 	p.id, p.inFlight, p.readAt = row.ID, true, now
 	source, table, id := p.source, p.table, row.ID
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		detail, err := detailOf(ctx, source, table, id)
-		return detailRead{p, id, detail, err}
+		return func(*model) tea.Cmd {
+			p.take(detail, err)
+			return nil
+		}, err
 	})
 }
 
@@ -399,20 +353,15 @@ func detailOf(ctx context.Context, source Source, table Table, id string) (Detai
 	return d, err
 }
 
-func (p *detailPane) take(r detailRead) {
-	if r.pane != p {
-		return
-	}
+// take stores the detail of the row.
+func (p *detailPane) take(detail Detail, err error) {
 	p.inFlight = false
-	if r.id != p.id {
+	if err != nil {
+		p.problem = err.Error()
 		return
 	}
-	if r.err != nil {
-		p.problem = r.err.Error()
-		return
-	}
-	p.detail, p.loaded, p.problem = r.detail, true, ""
-	p.view.set(joined(r.detail.Data))
+	p.detail, p.loaded, p.problem = detail, true, ""
+	p.view.set(joined(detail.Data))
 }
 
 // joined merges several values into one so that they fold together.

@@ -124,7 +124,7 @@ func (s *listScreen) togglePane() {
 		s.pane = nil
 		return
 	}
-	s.pane = newDetailPane(s.source, s.table.kind)
+	s.pane = &detailPane{source: s.source, table: s.table.kind}
 }
 
 // actionKey handles the keys that act on, copy or open something.

@@ -2,7 +2,10 @@ package tui
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -48,15 +51,6 @@ type span struct{ from, to int }
 
 // tickMsg is sent several times a second.
 type tickMsg time.Time
-
-// overviewRead is the response to a request for the overview.
-type overviewRead struct {
-	overview Overview
-	err      error
-	at       time.Time // when it arrived, by the machine's clock
-}
-
-func (r overviewRead) failed() error { return r.err }
 
 // The intervals of checking for work.
 const (
@@ -129,9 +123,14 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.resumed()
 	case want:
 		return msg.carryOut(m)
-	default:
-		return m.handleResponse(msg)
+	case response:
+		cmd := m.trackConnection(msg.err)
+		if msg.of != nil && !slices.Contains(m.places, msg.of) && !slices.Contains(m.opened, msg.of) {
+			return cmd // the screen was closed
+		}
+		return tea.Batch(cmd, msg.take(m))
 	}
+	return nil
 }
 
 // resumed restores what the shell has changed meanwhile: the mouse mode and the screen.
@@ -168,28 +167,6 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	default:
 		return give(msg)
 	}
-}
-
-// handleResponse passes a response of the source to the screens that it may concern.
-func (m *model) handleResponse(msg tea.Msg) tea.Cmd {
-	var cmds []tea.Cmd
-	if a, ok := msg.(response); ok {
-		cmds = append(cmds, m.trackConnection(a))
-	}
-	switch msg := msg.(type) {
-	case overviewRead:
-		msg.at = m.options.Now()
-		return tea.Batch(append(cmds, m.setOverview(msg), m.send(msg))...)
-	case timeHasMoved:
-		return tea.Batch(append(cmds, m.hasMoved(msg))...)
-	case actionDone:
-		cmds = append(cmds, m.done(msg))
-	case lookedUp:
-		cmds = append(cmds, m.found(msg))
-	case planMade:
-		m.planned(msg)
-	}
-	return tea.Batch(append(cmds, m.send(msg))...)
 }
 
 // send passes a message to all screens.
@@ -243,25 +220,28 @@ func (m *model) pace() time.Duration {
 func (m *model) readOverview() tea.Cmd {
 	m.reading, m.asked = true, m.options.Now()
 	source := m.source
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		overview, err := source.Overview(ctx)
-		return overviewRead{overview: overview, err: err}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", ErrLost, err) // so simple a request would have been answered
+		}
+		return func(m *model) tea.Cmd { return m.setOverview(overview, err) }, err
 	})
 }
 
 // setOverview stores the overview.
-func (m *model) setOverview(r overviewRead) tea.Cmd {
-	m.reading, m.problem = false, ""
-	if r.err != nil {
-		m.problem = problemOf(r.err)
+func (m *model) setOverview(overview Overview, err error) tea.Cmd {
+	m.reading, m.problem = false, problemOf(err)
+	if err != nil {
 		return nil
 	}
-	before := m.overview.Clock
-	m.overview, m.overviewAt = r.overview, m.options.Now()
-	if now := r.overview.Clock; now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
-		return m.send(timeMoved{now})
+	before, now := m.overview.Clock, overview.Clock
+	m.overview, m.overviewAt = overview, m.options.Now()
+	cmd := m.send(overviewRead{overview, m.overviewAt})
+	if now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
+		return tea.Batch(m.send(timeMoved{now}), cmd)
 	}
-	return nil
+	return cmd
 }
 
 // now returns the source's time in the zone for showing times.
@@ -311,33 +291,22 @@ func (m *model) open(id string) tea.Cmd {
 	return m.refreshShown()
 }
 
-// lookedUp says whether an execution with a typed id exists.
-type lookedUp struct {
-	id  string
-	err error
-}
-
-func (l lookedUp) failed() error { return l.err }
-
 // openTyped opens an execution by a typed id, if it exists.
 func (m *model) openTyped(id string) (cmd tea.Cmd, problem string) {
 	if id == "" {
 		return nil, "want the id of an execution"
 	}
 	source := m.source
-	return ask(func(ctx context.Context) tea.Msg {
+	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
 		_, err := source.Execution(ctx, id)
-		return lookedUp{id, err}
+		return func(m *model) tea.Cmd {
+			if err != nil {
+				m.notify("open: "+err.Error(), true)
+				return nil
+			}
+			return m.open(id)
+		}, err
 	}), ""
-}
-
-// found opens an execution that was looked up, or reports why it cannot.
-func (m *model) found(r lookedUp) tea.Cmd {
-	if r.err != nil {
-		m.notify("open: "+r.err.Error(), true)
-		return nil
-	}
-	return m.open(r.id)
 }
 
 // back closes the execution that was opened last.
@@ -365,8 +334,7 @@ type screen interface {
 	// handle has its general meaning. If time can be moved, the keys of the time bar, see
 	// timeKey, get here only while the screen is typing.
 	key(k string) (cmd tea.Cmd, handled bool)
-	// take takes a response of the source. Each screen sees the responses to all screens,
-	// and ignores those to the others.
+	// take takes a message that the model sends to all screens.
 	take(msg tea.Msg) tea.Cmd
 	// refresh returns a command that reads outdated data, nil if there is none. It is
 	// called several times a second while the connection is up. The time is that of the
@@ -391,9 +359,12 @@ type hint struct {
 	more       bool
 }
 
-// response is the result of a request to the source. The model reports a lost connection, and passes it
-// on to the screens.
-type response interface{ failed() error }
+// response is the result of a request to the source.
+type response struct {
+	of   screen // ignored if this screen has been closed; may be nil
+	err  error  // the model reports a lost connection
+	take func(m *model) tea.Cmd
+}
 
 // want is a message with which a screen or a dialog asks the model for something.
 type want interface{ carryOut(m *model) tea.Cmd }
@@ -423,11 +394,19 @@ func (w wantNotice) carryOut(m *model) tea.Cmd { //nolint:unparam // others retu
 
 // The messages that the model sends to all screens.
 type (
+	// overviewRead is a new overview, and when it arrived, by the machine's clock.
+	overviewRead struct {
+		Overview
+
+		at time.Time
+	}
 	// timeMoved reports that the source's time was moved, possibly back: data read before
 	// may be wrong.
 	timeMoved struct{ clock Clock }
 	// readAgain reports that all data read before may be outdated.
 	readAgain struct{}
+	// actionDone reports that an action on rows of a table succeeded.
+	actionDone struct{ table Table }
 )
 
 // give returns a command that yields a message.
@@ -439,18 +418,20 @@ const requestTimeout = 10 * time.Second
 // sourceCall is a command as a message: it sends a request to the source, which takes time.
 type sourceCall tea.Cmd
 
-// ask returns a command that sends a request to the source, with a time limit. The command
-// does not wait. The model runs the commands of screens within its loop so that what they
-// want is done before the next key, but a sourceCall outside of it.
-func ask(question func(ctx context.Context) tea.Msg) tea.Cmd {
-	return askWithin(requestTimeout, question)
+// ask returns a command that sends a request of a screen or, if of is nil, of the model to the source,
+// with a time limit; the model then calls take. The command does not wait. The model runs the commands of
+// screens within its loop so that what they want is done before the next key, but a sourceCall outside of
+// it.
+func ask(of screen, question func(ctx context.Context) (take func(*model) tea.Cmd, err error)) tea.Cmd {
+	return askWithin(requestTimeout, of, question)
 }
 
 // askWithin is ask with another time limit.
-func askWithin(limit time.Duration, question func(ctx context.Context) tea.Msg) tea.Cmd {
+func askWithin(limit time.Duration, of screen, question func(ctx context.Context) (take func(*model) tea.Cmd, err error)) tea.Cmd {
 	return give(sourceCall(func() tea.Msg {
 		ctx, done := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a command ends by its deadline
 		defer done()
-		return question(ctx)
+		take, err := question(ctx)
+		return response{of, err, take}
 	}))
 }

@@ -21,14 +21,6 @@ type timeMoves struct {
 	then *Move
 }
 
-// timeHasMoved is the response to a move.
-type timeHasMoved struct {
-	overview Overview
-	err      error
-}
-
-func (t timeHasMoved) failed() error { return t.err }
-
 // move moves time.
 func (m *model) move(to Move) tea.Cmd {
 	keeper, ok := m.source.(TimeMover)
@@ -42,24 +34,25 @@ func (m *model) move(to Move) tea.Cmd {
 	}
 	m.moving.busy = true
 	source := m.source
-	return ask(func(ctx context.Context) tea.Msg {
-		if err := keeper.Move(ctx, to); err != nil {
-			return timeHasMoved{err: err}
+	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
+		var overview Overview
+		err := keeper.Move(ctx, to)
+		if err == nil {
+			overview, err = source.Overview(ctx)
 		}
-		overview, err := source.Overview(ctx)
-		return timeHasMoved{overview, err}
+		return func(m *model) tea.Cmd { return m.hasMoved(overview, err) }, err
 	})
 }
 
 // hasMoved stores the new time.
-func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
+func (m *model) hasMoved(overview Overview, err error) tea.Cmd {
 	m.moving.busy = false
 	var cmds []tea.Cmd
-	if r.err != nil {
-		m.notify(r.err.Error(), true)
+	if err != nil {
+		m.notify(err.Error(), true)
 	} else {
-		m.overview, m.overviewAt = r.overview, m.options.Now()
-		cmds = append(cmds, m.send(overviewRead{overview: r.overview, at: m.overviewAt}), m.send(timeMoved{r.overview.Clock}), m.refreshShown())
+		m.overview, m.overviewAt = overview, m.options.Now()
+		cmds = append(cmds, m.send(overviewRead{overview, m.overviewAt}), m.send(timeMoved{overview.Clock}), m.refreshShown())
 	}
 	if then := m.moving.then; then != nil {
 		m.moving.then = nil

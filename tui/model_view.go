@@ -212,14 +212,11 @@ const (
 	lastTry  = 5 * time.Second
 )
 
-// trackConnection records whether the source has answered. A simple request that times out means
-// that the connection is lost.
-func (m *model) trackConnection(a response) tea.Cmd {
-	now, err := m.options.Now(), a.failed()
-	_, simple := a.(overviewRead)
-	late := errors.Is(err, context.DeadlineExceeded)
-	switch gone := errors.Is(err, ErrLost) || late && simple; {
-	case !gone && (late || !m.connection.lost):
+// trackConnection records whether the source has answered.
+func (m *model) trackConnection(err error) tea.Cmd {
+	now := m.options.Now()
+	switch gone := errors.Is(err, ErrLost); {
+	case !gone && (errors.Is(err, context.DeadlineExceeded) || !m.connection.lost):
 		return nil
 	case !gone:
 		m.connection = connection{}

@@ -53,16 +53,15 @@ func (*overviewScreen) refresh(time.Time) tea.Cmd { return nil }
 
 func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
 	r, ok := msg.(overviewRead)
-	if !ok || r.err != nil {
+	if !ok {
 		return nil
 	}
-	s.overview, s.loaded = r.overview, true
-	s.events.add(r.overview.Events, r.at)
-	s.fires.add(r.overview.Fires, r.at)
-	of := r.overview.Of
-	s.lists[dueList].take(r.overview.Due, of.Due)
-	s.lists[runningList].take(r.overview.Running, of.Running)
-	s.lists[failedList].take(r.overview.Failed, of.Failed)
+	s.overview, s.loaded = r.Overview, true
+	s.events.add(r.Events, r.at)
+	s.fires.add(r.Fires, r.at)
+	s.lists[dueList].take(r.Due, r.Of.Due)
+	s.lists[runningList].take(r.Running, r.Of.Running)
+	s.lists[failedList].take(r.Failed, r.Of.Failed)
 	if len(s.lists[s.at].rows) == 0 {
 		s.jump(1)
 	}

@@ -117,28 +117,15 @@ type confirmation struct {
 	buttons []button
 }
 
-// planMade is the response to a request for a plan.
-type planMade struct {
-	of   *confirmation
-	plan Plan
-	err  error
-}
-
-func (p planMade) failed() error { return p.err }
-
 // plan asks the source what the action will do.
 func (c *confirmation) plan() tea.Cmd {
-	return ask(func(ctx context.Context) tea.Msg {
-		p, err := c.source.Plan(ctx, c.action)
-		return planMade{c, p, err}
+	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
+		plan, err := c.source.Plan(ctx, c.action)
+		return func(m *model) tea.Cmd {
+			m.planned(c, plan, err)
+			return nil
+		}, err
 	})
-}
-
-func (c *confirmation) take(r planMade) {
-	c.made, c.planned = true, r.plan
-	if r.err != nil {
-		c.problem = r.err.Error()
-	}
 }
 
 func (c *confirmation) wheel(lines int) { c.scroll.Move(lines) }
