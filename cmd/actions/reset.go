@@ -134,7 +134,7 @@ func (m *Resetter) document(ctx context.Context, x store.Execution) (*decide.Env
 
 // resultOf describes what a reset does.
 func resultOf(r *decide.Reset, x store.Execution) ResetResult {
-	out := ResetResult{ID: r.Execution, From: x.ID, Task: r.Task, Events: len(r.History), Requests: []string{}, Listens: r.Listen}
+	out := ResetResult{ID: r.Execution, From: x.ID, Task: r.Task, Events: len(r.History), Listens: r.Listen}
 	for _, e := range r.History {
 		var c event.Completed
 		if e.Type == event.TaskCompleted && decide.DecodeData(e, &c) == nil && c.Status == "" {

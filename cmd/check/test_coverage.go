@@ -28,8 +28,7 @@ type coverageReport struct {
 	Points  []*spec.Point `json:"points"`
 }
 
-func (b *batch) coverageReports() []coverageReport {
-	reports := []coverageReport{}
+func (b *batch) coverageReports() (reports []coverageReport) {
 	for _, r := range b.reached.Documents() {
 		reached, all := r.Reached()
 		reports = append(reports, coverageReport{r.Document.File, reached, all, percent(reached, all), r.Points})

@@ -55,7 +55,7 @@ type (
 func (b *batch) report() testReport {
 	r := testReport{
 		Passed: b.count(passed), Failed: b.count(failed), Updated: b.count(updated), Skipped: b.count(skipped),
-		Broken: b.count(broken), Invalid: []invalidFile{}, Virtual: iso(b.virtual()), Tests: []testRow{},
+		Broken: b.count(broken), Virtual: iso(b.virtual()),
 	}
 	for _, f := range b.files {
 		if f.err != nil {

@@ -80,7 +80,7 @@ func (v *validation) check(name string, source []byte) {
 	def, warnings, err := dsl.Parse(name, source)
 	d := verdict{File: name, Mistakes: cli.MistakeNotes(err), Warnings: cli.WarningNotes(warnings)}
 	if v.strict {
-		d.Mistakes, d.Warnings = append(d.Mistakes, d.Warnings...), []cli.Note{}
+		d.Mistakes, d.Warnings = append(d.Mistakes, d.Warnings...), nil
 	}
 	d.Valid = len(d.Mistakes) == 0
 	v.verdicts = append(v.verdicts, d)

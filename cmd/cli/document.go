@@ -541,24 +541,19 @@ type Note struct {
 }
 
 // MistakeNotes returns the mistakes in an error of dsl.Parse for the JSON output.
-func MistakeNotes(err error) []Note {
-	notes := []Note{}
-	if err == nil {
-		return notes
-	}
-	found, ok := errors.AsType[*yaml.Mistakes](err)
-	if !ok {
-		return append(notes, Note{Line: 1, Column: 1, Message: err.Error()})
-	}
-	for _, m := range found.List {
-		notes = append(notes, Note{m.Line, m.Column, m.Message, m.Suggestion, ""})
+func MistakeNotes(err error) (notes []Note) {
+	if found, ok := errors.AsType[*yaml.Mistakes](err); ok {
+		for _, m := range found.List {
+			notes = append(notes, Note{m.Line, m.Column, m.Message, m.Suggestion, ""})
+		}
+	} else if err != nil {
+		notes = []Note{{Line: 1, Column: 1, Message: err.Error()}}
 	}
 	return notes
 }
 
 // WarningNotes returns warnings for the JSON output.
-func WarningNotes(warnings []yaml.Warning) []Note {
-	notes := []Note{}
+func WarningNotes(warnings []yaml.Warning) (notes []Note) {
 	for _, w := range warnings {
 		notes = append(notes, Note{w.Line, w.Column, w.Message, w.Suggestion, w.Rule})
 	}

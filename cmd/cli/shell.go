@@ -4,12 +4,10 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -70,15 +68,7 @@ func (s screen) Write(p []byte) (int, error) {
 	if !bytes.ContainsFunc(p, obeyed) {
 		return s.Writer.Write(p)
 	}
-	var out []byte
-	for _, r := range string(p) {
-		if obeyed(r) {
-			out = fmt.Appendf(out, `\u%04x`, r)
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	_, err := s.Writer.Write(out)
+	_, err := io.WriteString(s.Writer, excerpt.EscapedFunc(string(p), obeyed))
 	return len(p), err
 }
 

@@ -132,16 +132,15 @@ func (d *doctor) checkKafkaBridge(ctx context.Context, x *exchange) {
 	}
 	d.report(check, isFine, text, "")
 	for _, t := range state.Topics {
-		if t.Missing {
-			remedy := "create it, or set KAFKA_CREATE_TOPICS=true"
-			if d.settings.Bridge.Create {
-				remedy = "the bridge creates it when it uses it, or reports in the log of 'flunq serve' why it cannot"
-			}
-			d.report(check, isDoubtful, fmt.Sprintf("topic %s does not exist", t.Name), remedy)
-			continue
+		remedy := ""
+		switch {
+		case t.Missing && d.settings.Bridge.Create:
+			remedy = "the bridge creates it when it uses it, or reports in the log of 'flunq serve' why it cannot"
+		case t.Missing:
+			remedy = "create it, or set KAFKA_CREATE_TOPICS=true"
 		}
 		if problem := t.Problem(); problem != "" {
-			d.report(check, isDoubtful, problem, "")
+			d.report(check, isDoubtful, problem, remedy)
 		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 
 // checkCluster checks a Redis Cluster and each of its masters.
 func (d *doctor) checkCluster(ctx context.Context) error {
-	before := d.now()
+	before := time.Now()
 	c, err := d.remote.Store.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	took := d.now().Sub(before)
+	took := time.Since(before)
 	d.masters = c.Masters
 	d.add(ofCluster(c))
 	var all [][]finding // of each master, in the same order

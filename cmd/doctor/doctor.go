@@ -100,7 +100,7 @@ and the others counted; --all and -o json show each.`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh), now: time.Now}
+	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh)}
 	format := cli.OutputFlag(c, "table", "json", "yaml")
 	c.Flags().StringVar(&d.schedulerConfig, "scheduler-config", "", "use the documented scheduler service's settings in `FILE`, as in 'flunq serve'")
 	cli.AllTenantsFlag(c, &d.allTenants, "check all tenants")
@@ -137,7 +137,6 @@ type doctor struct {
 	sh         *cli.Shell
 	target     *cli.Target
 	allTenants bool
-	now        func() time.Time
 
 	schedulerConfig string // file
 

@@ -21,12 +21,12 @@ func (d *doctor) checkServer(ctx context.Context) error {
 	if d.remote.Store.Clustered() {
 		return d.checkCluster(ctx)
 	}
-	before := d.now()
+	before := time.Now()
 	v, err := d.remote.Store.Server(ctx)
 	if err != nil {
 		return err
 	}
-	took := d.now().Sub(before)
+	took := time.Since(before)
 	d.server = v
 	clock := ofClock(v, before.Add(took/2), took)
 	var virtual dev.Clock
@@ -46,11 +46,11 @@ func (d *doctor) checkLatency(ctx context.Context) (f finding, err error) {
 	const slow, samples = 10 * time.Millisecond, 5
 	shortest := time.Hour
 	for range samples {
-		before := d.now()
+		before := time.Now()
 		if err := d.remote.Redis.Echo(ctx, "").Err(); err != nil {
 			return f, err
 		}
-		if shortest = min(shortest, d.now().Sub(before)); shortest < slow {
+		if shortest = min(shortest, time.Since(before)); shortest < slow {
 			return f, nil
 		}
 	}

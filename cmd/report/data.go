@@ -117,16 +117,5 @@ func encode(v any) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("report: encode %T: %v", v, err))
 	}
-	if !bytes.ContainsFunc(out, excerpt.Controls) {
-		return out
-	}
-	var b bytes.Buffer
-	for _, c := range string(out) {
-		if excerpt.Controls(c) {
-			fmt.Fprintf(&b, `\u%04x`, c)
-		} else {
-			b.WriteRune(c)
-		}
-	}
-	return b.Bytes()
+	return []byte(excerpt.Escaped(string(out)))
 }

@@ -33,7 +33,6 @@ const (
 	Good    Rating = "good"
 	Bad     Rating = "bad"
 	Careful Rating = "careful"
-	Neutral Rating = "neutral"
 )
 
 // Fact is a name and a value.

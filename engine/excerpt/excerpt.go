@@ -23,13 +23,16 @@ func Of(text string, limit int) string {
 
 // Escaped replaces each character that Controls reports with an escape such as \u001b, and each byte that
 // is not UTF-8 with U+FFFD.
-func Escaped(text string) string {
-	if !strings.ContainsFunc(text, Controls) && utf8.ValidString(text) {
+func Escaped(text string) string { return EscapedFunc(text, Controls) }
+
+// EscapedFunc is like Escaped for other characters: those for which escape returns true.
+func EscapedFunc(text string, escape func(rune) bool) string {
+	if !strings.ContainsFunc(text, escape) && utf8.ValidString(text) {
 		return text
 	}
 	var out strings.Builder
 	for _, r := range text {
-		if Controls(r) {
+		if escape(r) {
 			fmt.Fprintf(&out, `\u%04x`, r)
 		} else {
 			out.WriteRune(r)
