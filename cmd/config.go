@@ -120,7 +120,7 @@ func newConfigListCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"list"},
 		Args:    cli.NoArguments,
 	}
-	format := cli.ListFlag(c)
+	format := cli.OutputFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		file, err := cli.ReadConfig(sh)
 		if err != nil {

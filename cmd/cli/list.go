@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/mattn/go-runewidth"
-	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/event"
@@ -21,12 +20,7 @@ type Column[T any] struct {
 	Text  func(T) string
 }
 
-// ListFlag adds -o to a command that prints a List.
-func ListFlag(c *cobra.Command) *Choice {
-	return OutputFlag(c, "table", "wide", "json", "jsonl", "yaml", "ids")
-}
-
-// List prints rows in all formats of ListFlag, and as text.
+// List prints rows in the formats of OutputFlag, and as text.
 type List[T any] struct {
 	Columns []Column[T]
 	Line    func(T) string // a row as text; "" omits the row from text and ids

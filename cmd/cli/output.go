@@ -60,8 +60,12 @@ func (f WrittenFile) Set(name string) error {
 	return nil
 }
 
-// OutputFlag adds -o to a command; the first format is the default.
+// OutputFlag adds -o to a command; the first format is the default. Without formats they are those of a
+// List.
 func OutputFlag(c *cobra.Command, formats ...string) *Choice {
+	if len(formats) == 0 {
+		formats = []string{"table", "wide", "json", "jsonl", "yaml", "ids"}
+	}
 	format := NewChoice(formats...)
 	c.Flags().VarP(format, "output", "o", "print as `FORMAT`: "+OneOf(formats))
 	Offer(c, "output", format)

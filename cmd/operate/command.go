@@ -25,13 +25,7 @@ type command struct {
 
 // newCommand adds the flags that select the engine, and -o with some formats, by default those of a list.
 func newCommand(c *cobra.Command, sh *cli.Shell, formats ...string) command {
-	out := command{sh: sh, target: cli.TargetFlags(c, sh)}
-	if len(formats) == 0 {
-		out.format = cli.ListFlag(c)
-	} else {
-		out.format = cli.OutputFlag(c, formats...)
-	}
-	return out
+	return command{sh, cli.TargetFlags(c, sh), cli.OutputFlag(c, formats...)}
 }
 
 // change holds what every command that changes an engine needs.

@@ -36,12 +36,7 @@ type command struct {
 // newCommand adds the flags that select the scheduler, and -o with some formats, by default those of a
 // list.
 func newCommand(c *cobra.Command, sh *cli.Shell, formats ...string) *command {
-	t := &command{sh: sh}
-	if len(formats) == 0 {
-		t.format = cli.ListFlag(c)
-	} else {
-		t.format = cli.OutputFlag(c, formats...)
-	}
+	t := &command{sh: sh, format: cli.OutputFlag(c, formats...)}
 	f := c.Flags()
 	f.StringVar(&t.address, "grpc", "", "use the scheduler at `ADDRESS`, host:port (SCHEDULER_ADDRESS)")
 	f.BoolVar(&t.tls, "tls", false, "encrypt the connection, and trust the CAs of the system")
