@@ -193,10 +193,6 @@ type commandLine struct {
 	back   int // position in the history
 }
 
-func newCommandLine(m *model) *commandLine {
-	return &commandLine{all: m.commands(), before: m.history}
-}
-
 func (*commandLine) typing() bool { return true }
 func (*commandLine) wheel(int)    {}
 

@@ -25,7 +25,7 @@ const (
 	calmPace      = 2 * time.Second
 )
 
-// refresh returns the commands that read what is missing or outdated.
+// refresh returns commands that read what is missing, and again what is outdated.
 func (s *executionScreen) refresh(now time.Time) tea.Cmd {
 	var cmds []tea.Cmd
 	r := &s.reads

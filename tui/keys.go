@@ -86,7 +86,7 @@ func (m *model) globalKey(k string) tea.Cmd {
 	case "?":
 		m.dialog = m.help()
 	case ":":
-		m.dialog = newCommandLine(m)
+		m.dialog = &commandLine{all: m.commands(), before: m.history}
 	case "L":
 		return m.toggleZone()
 	case "r":

@@ -35,15 +35,11 @@ type listScreen struct {
 	paneAt canvas.Area
 }
 
-func newListScreen(source Source, kind Table, clock func() time.Time) *listScreen {
-	return &listScreen{source: source, clock: clock, table: newTable(kind)}
-}
-
 func (s *listScreen) title() string { return tables[s.table.kind].title }
 
 func (s *listScreen) typing() bool { return s.finding }
 
-// refresh reads what the table lacks or what is outdated, and the detail in the pane.
+// refresh reads what the table lacks, again what is outdated, and the detail in the pane.
 func (s *listScreen) refresh(now time.Time) tea.Cmd {
 	s.now = now
 	cmd := tea.Batch(s.next(), s.lookUp())

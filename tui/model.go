@@ -75,7 +75,7 @@ func newModel(source Source, options Options) *model {
 	}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
-		m.places = append(m.places, newListScreen(source, kind, options.Now))
+		m.places = append(m.places, &listScreen{source: source, clock: options.Now, table: newTable(kind)})
 	}
 	if options.Open != "" {
 		m.opened = []screen{newExecutionScreen(source, options.Open)} // the first tick reads it
@@ -85,10 +85,7 @@ func newModel(source Source, options Options) *model {
 
 // Init starts reading and ticking.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.readOverview(), m.nextTick()}
-	if m.options.Title != "" {
-		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
-	}
+	cmds := []tea.Cmd{m.readOverview(), m.nextTick(), m.setTitle()}
 	if m.asksBackground {
 		out := m.options.Output
 		cmds = append(cmds, func() tea.Msg { _, _ = io.WriteString(out, background.Ask); return nil })
@@ -135,14 +132,19 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 
 // resumed restores what the shell has changed meanwhile: the mouse mode and the screen.
 func (m *model) resumed() tea.Cmd {
-	cmds := []tea.Cmd{tea.ClearScreen, m.refreshShown()}
+	cmds := []tea.Cmd{tea.ClearScreen, m.refreshShown(), m.setTitle()}
 	if m.options.Mouse {
 		cmds = append(cmds, tea.EnableMouseCellMotion)
 	}
-	if m.options.Title != "" {
-		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
-	}
 	return tea.Batch(cmds...)
+}
+
+// setTitle sets the title of the terminal's window.
+func (m *model) setTitle() tea.Cmd {
+	if m.options.Title == "" {
+		return nil
+	}
+	return tea.SetWindowTitle(canvas.Cleaned(m.options.Title))
 }
 
 // settle carries out at once what a screen or a dialog wants so that the next key already finds it
@@ -190,7 +192,7 @@ func (m *model) nextTick() tea.Cmd {
 	return tea.Tick(pace, func(at time.Time) tea.Msg { return tickMsg(at) })
 }
 
-// tick reads outdated data, and removes the notice in time.
+// tick reads again what is outdated, and removes the notice when its time is over.
 func (m *model) tick(now time.Time) tea.Cmd {
 	if now.After(m.notice.until) {
 		m.notice = notice{}
@@ -336,7 +338,7 @@ type screen interface {
 	key(k string) (cmd tea.Cmd, handled bool)
 	// take takes a message that the model sends to all screens.
 	take(msg tea.Msg) tea.Cmd
-	// refresh returns a command that reads outdated data, nil if there is none. It is
+	// refresh returns a command that reads again what is outdated, nil if nothing is. It is
 	// called several times a second while the connection is up. The time is that of the
 	// machine.
 	refresh(now time.Time) tea.Cmd

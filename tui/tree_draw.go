@@ -51,7 +51,7 @@ func (t *taskTree) drawLine(a canvas.Area, theme canvas.Theme, line *treeLine, o
 	text := t.text(theme, line, options)
 	width := a.W
 	if width >= 36 {
-		width -= t.drawState(a, theme, &text) + 1
+		width -= drawState(a, &text) + 1
 	}
 	a = a.Part(0, 0, width, 1)
 	x := t.drawName(a, theme, line, &text)
@@ -66,7 +66,7 @@ func (t *taskTree) drawLine(a canvas.Area, theme canvas.Theme, line *treeLine, o
 // drawName draws the name of a line and its breakpoint, and returns where it ends.
 func (t *taskTree) drawName(a canvas.Area, theme canvas.Theme, line *treeLine, text *treeText) int {
 	x := min(2*int(line.depth), max(a.W-24, a.W/3))
-	x = a.Put(x, 0, canvas.Faint, t.foldSign(theme, line))
+	x = a.Put(x, 0, canvas.Faint, foldSign(theme, line))
 	mark := " "
 	if text.stops {
 		mark = theme.Pick("●", "*")
@@ -83,7 +83,7 @@ func (t *taskTree) drawName(a canvas.Area, theme canvas.Theme, line *treeLine, t
 }
 
 // drawState draws the state and the time at the right, and returns their width.
-func (*taskTree) drawState(a canvas.Area, _ canvas.Theme, text *treeText) int {
+func drawState(a canvas.Area, text *treeText) int {
 	const wordWidth, timeWidth = 10, 11
 	if a.W < 60 {
 		a.Right(0, text.sign.style, text.word)
@@ -94,7 +94,7 @@ func (*taskTree) drawState(a canvas.Area, _ canvas.Theme, text *treeText) int {
 	return wordWidth + timeWidth
 }
 
-func (*taskTree) foldSign(theme canvas.Theme, line *treeLine) string {
+func foldSign(theme canvas.Theme, line *treeLine) string {
 	switch {
 	case !line.folds:
 		return " "
@@ -125,7 +125,7 @@ func (t *taskTree) text(theme canvas.Theme, line *treeLine, options *treeOptions
 	case turnLine:
 		text = t.turnText(theme, line, options)
 	case rangeLine:
-		text = t.rangeText(theme, line, options)
+		text = t.rangeText(theme, line)
 	default:
 		text = t.runText(theme, line, options)
 	}
@@ -338,7 +338,7 @@ func (t *runTree) turnText(theme canvas.Theme, line *treeLine, options *treeOpti
 	return text
 }
 
-func (t *runTree) rangeText(theme canvas.Theme, line *treeLine, _ *treeOptions) treeText {
+func (t *runTree) rangeText(theme canvas.Theme, line *treeLine) treeText {
 	r := &t.runs[line.run]
 	from, to := int(line.turn), int(line.turn+line.size)
 	text := treeText{word: string(Completed), sign: signOf(theme, Completed)}
