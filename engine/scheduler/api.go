@@ -165,9 +165,9 @@ func (a *API) repeated(ctx context.Context, requests []Request, refused []int, o
 }
 
 // repeats reports whether a request with this content is a repeated request for an existing event. A
-// request with a delay has a different due time each time.
+// request with a delay has a different due time each time; with Replace it moves the event.
 func (r Request) repeats(c schedule.Content, e *schedule.Event) bool {
-	if r.Due.IsZero() && r.After != 0 {
+	if r.Due.IsZero() && r.After != 0 && !r.Replace {
 		c.Due = e.Due
 	}
 	return c.Equal(e.Content)

@@ -111,6 +111,9 @@ func (c *Certificate) reload() error {
 	config.Certificates = []tls.Certificate{pair}
 	if c.clientCA != "" {
 		pool, poolErr := CertPool(c.clientCA)
+		if poolErr != nil {
+			poolErr = fmt.Errorf("CA of the clients: %w", poolErr)
+		}
 		config.ClientCAs, config.ClientAuth = pool, tls.RequireAndVerifyClientCert
 		err = errors.Join(err, poolErr)
 	}

@@ -558,6 +558,40 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A repeated request with a delay is the same one, although the delay ends later. With replace it moves the
+// event as long as that is possible.
+func TestRepeatedDelay(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.client(t)
+	schedule := func(delay time.Duration, replace bool) *schedulerpb.ScheduleResponse {
+		t.Helper()
+		one := request(1)
+		one.ExecuteAt, one.After, one.Replace = 0, durationpb.New(delay), replace
+		out, err := c.Schedule(t.Context(), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := schedule(time.Hour, false).GetEvent().GetExecuteTime().AsTime()
+	if again := schedule(time.Hour, false); again.GetStatus().GetCode() != schedulerpb.StatusCode_SUCCESS || !again.GetEvent().GetExecuteTime().AsTime().Equal(first) {
+		t.Errorf("again: %v, want the event at %v", again, first)
+	}
+	moved := schedule(3*time.Hour, true)
+	if due := moved.GetEvent().GetExecuteTime().AsTime(); moved.GetStatus().GetCode() != schedulerpb.StatusCode_SUCCESS || due.Sub(first) < 2*time.Hour {
+		t.Errorf("replaced: %v, want it two hours after %v", moved, first)
+	}
+	r.mu.Lock()
+	e := r.events[id(1)]
+	e.Status = "FIRED"
+	r.events[id(1)] = e
+	r.mu.Unlock()
+	if late := schedule(4*time.Hour, true); late.GetStatus().GetCode() != schedulerpb.StatusCode_CONFLICT {
+		t.Errorf("replaced after it fired: %v, want CONFLICT", late)
+	}
+}
+
 // With a client CA, only clients with a certificate signed by it may connect.
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
@@ -583,6 +617,9 @@ func TestMutualTLS(t *testing.T) {
 		if _, err := c.Get(t.Context(), &schedulerpb.GetRequest{EventId: id(1)}); status.Code(err) != one.want {
 			t.Errorf("%s: %v, want %v", name, err, one.want)
 		}
+	}
+	if _, err := server.ReadCertificate(cert, key, key); err == nil || !strings.Contains(err.Error(), "CA of the clients: "+key) {
+		t.Errorf("a client CA without a certificate: %v", err)
 	}
 	if _, err := server.ReadCertificate(cert, ca.file, filepath.Join(t.TempDir(), "none")); err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("two bad files: %v", err)
