@@ -47,6 +47,9 @@ func (d *doctor) checkTable(ctx context.Context, opts dynamo.Options) {
 	} else {
 		d.report(check, isFine, "table "+opts.Table+" with its index of open events and its time to live", "")
 	}
+	if err == nil {
+		d.report(check, isFine, "dead events are not counted: 'flunq schedule dlq ls' reads the table", "")
+	}
 }
 
 func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {

@@ -113,7 +113,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	}
 	process := telemetry.SchedulerProcess{
 		Counts: func(ctx context.Context) ([]schedule.Counts, error) { return index.Counts(ctx, time.Second) },
-		Owned:  s.actors.Owned, Publishing: s.actors.Publishing,
+		Owned:  s.actors.Owned, Publishing: s.actors.Publishing, Uncounted: s.table != nil,
 	}
 	if s.feed != nil && s.has(schedulerConsumer) {
 		process.Lag = s.feed.Lag
@@ -259,7 +259,7 @@ func (s *scheduling) openServer(ctx context.Context, st *store.Store, watch *tel
 	}
 	if s.set.Cert != "" {
 		certificate, err := grpcserver.ReadCertificate(s.set.Cert, s.set.Key, s.set.Client)
-		opts.TLS, problems = certificate, errors.Join(problems, named("GRPC_TLS_CERT", err))
+		opts.TLS, problems = certificate, errors.Join(problems, named("GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CLIENT_CA", err))
 	}
 	if problems != nil {
 		return cli.Fail(cli.ExitMisuse, problems)

@@ -175,7 +175,7 @@ func (s *Scheduler) heartbeat(ctx context.Context) (time.Duration, error) {
 		return 0, s.ledger.SetPartitions(ctx, 0, int(s.count.Load()))
 	}
 	s.count.Store(int64(members.Count))
-	s.queue.set(members.Partitions, func(p int) bool { return owner(p, members.Processes) == name })
+	s.queue.set(members.Partitions, func(p int) bool { return name != "" && owner(p, members.Processes) == name })
 	return s.opts.MemberTTL / 3, nil
 }
 

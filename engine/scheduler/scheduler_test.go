@@ -376,6 +376,25 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// A process that publishes nothing owns no partitions, even if no other one does.
+func TestOwned(t *testing.T) {
+	t.Parallel()
+	for workers, want := range map[int]int{0: 0, 2: 4} {
+		s := newSite(t, func(o *scheduler.Options) { o.Workers = workers })
+		for _, actor := range s.sched.Actors() {
+			if actor.Name != "membership" {
+				continue
+			}
+			if _, err := actor.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.sched.Owned(); got != want {
+			t.Errorf("with %d workers it owns %d partitions, want %d", workers, got, want)
+		}
+	}
+}
+
 // Without work, a process sends Redis at most one command a second.
 func TestIdle(t *testing.T) {
 	t.Parallel()

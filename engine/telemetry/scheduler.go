@@ -143,6 +143,7 @@ type schedulerDepth struct {
 // SchedulerProcess provides the metrics of a process when they are scraped.
 type SchedulerProcess struct {
 	Counts     func(context.Context) ([]schedule.Counts, error)
+	Uncounted  bool                   // the counts lack dead events, which are in a table
 	Owned      func() int             // partitions
 	Publishing func() int             // batches
 	Lag        func() map[int32]int64 // messages of each partition of the feed; nil: there is no feed
@@ -186,5 +187,7 @@ func (d *schedulerDepth) Collect(out chan<- prometheus.Metric) {
 	sum := schedule.Sum(counts)
 	send(d.overdue, sum.Overdue)
 	send(d.processing, sum.Firing)
-	send(d.dead, sum.Dead)
+	if !d.process.Uncounted {
+		send(d.dead, sum.Dead)
+	}
 }

@@ -20,6 +20,25 @@ import (
 	"flunq.io/flunq/engine/telemetry"
 )
 
+// Where the counts lack dead events, the metrics do not say that there are none.
+func TestSchedulerDepthUncounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(telemetry.SchedulerDepth(telemetry.SchedulerProcess{
+		Counts: func(context.Context) ([]schedule.Counts, error) { return []schedule.Counts{{Scheduled: 3}}, nil },
+		Owned:  func() int { return 0 }, Publishing: func() int { return 0 }, Uncounted: true,
+	}, slog.New(slog.DiscardHandler)))
+	families, err := registry.Gather()
+	if err != nil || len(families) == 0 {
+		t.Fatal(families, err)
+	}
+	for _, family := range families {
+		if family.GetName() == "scheduler_dead" {
+			t.Errorf("%v, want none", family)
+		}
+	}
+}
+
 // The metrics say what the scheduler did, and what is pending in Redis and in the process.
 func TestSchedulerMetrics(t *testing.T) {
 	t.Parallel()
