@@ -157,3 +157,17 @@ func TestInitWithoutDynamo(t *testing.T) {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 }
+
+// A process that ignores CONFIG_PATH says so: with a misspelled APP_MODE it would otherwise run the other
+// services on another Redis without a word.
+func TestConfigPathWithoutMode(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{
+		"APP_MODE": "apii", "CONFIG_PATH": "scheduler.yaml", "REDIS_URL": "redis://" + redistest.Serve(t).Addr(), "HOME": t.TempDir(),
+		"WORKER_CONCURRENCY": "0", "EXECUTOR_CONCURRENCY": "0", "TIMER_CONCURRENCY": "0", // so that it ends
+	}
+	_, errs, code := flunqWith(t.Context(), env, "serve", "--http", "")
+	if code != 2 || !strings.Contains(errs, "CONFIG_PATH=scheduler.yaml has no effect without --scheduler or APP_MODE=api, consumer or worker") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+}

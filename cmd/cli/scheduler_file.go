@@ -208,8 +208,9 @@ func SchedulerMode(sh *Shell) (string, error) {
 // for, CONFIG_PATH names. Without one it returns nil.
 func SchedulerConfig(sh *Shell, flag string, asked bool) (*SchedulerFile, error) {
 	mode, _ := SchedulerMode(sh)
+	enabled, _ := strconv.ParseBool(sh.Env("SCHEDULER_ENABLED"))
 	path := flag
-	if path == "" && (asked || mode != "") {
+	if path == "" && (asked || enabled || mode != "") {
 		path = sh.Env("CONFIG_PATH")
 	}
 	if path == "" {

@@ -152,6 +152,8 @@ func (s *server) run(ctx context.Context) error {
 		for _, warning := range s.target.Scheduler.Warnings {
 			log.WarnContext(ctx, "setting without effect", "setting", warning)
 		}
+	} else if path := s.sh.Env("CONFIG_PATH"); path != "" {
+		log.WarnContext(ctx, "setting without effect", "setting", "CONFIG_PATH="+path+" has no effect without --scheduler or APP_MODE=api, consumer or worker")
 	}
 	r, err := s.await(ctx, log)
 	if err != nil || r == nil {
