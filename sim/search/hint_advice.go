@@ -192,7 +192,11 @@ func (h *hints) earlyEmit(t *dsl.Task) string {
 		}
 	}
 	if data, ok := t.Emit.Constant(); ok {
-		if object, ok := data.(map[string]any); ok && object["type"] != nil {
+		object, _ := data.(map[string]any)
+		if slices.ContainsFunc(event.InputAttributes(), func(name string) bool { return object[name] != nil }) {
+			return ""
+		}
+		if object["type"] != nil {
 			typ = fmt.Sprint(object["type"])
 		}
 	}

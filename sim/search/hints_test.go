@@ -105,6 +105,21 @@ do:
 	}
 }
 
+// An event that is an input is not lost because nobody listens when it is emitted: it comes later.
+func TestSearchInputs(t *testing.T) {
+	t.Parallel()
+	r := look(t, `
+do:
+  - later: {emit: {event: {with: {type: a, data: 1, flunqafter: PT10S}}}}
+  - computed: {emit: {event: {with: {type: b, data: "${ . }", flunqafter: PT10S}}}}
+  - hear: {listen: {to: {one: {with: {type: a}}}}}
+  - hearAgain: {listen: {to: {any: [{with: {type: b}}, {with: {type: a}}]}}, timeout: {after: PT1M}}
+`, "", search.Search{})
+	if got := hintsOf(r, "advice"); got["later"]+got["computed"] != "" {
+		t.Errorf("hints %v, want none about inputs", got)
+	}
+}
+
 // Simultaneous events arrive in any order.
 func TestSearchEvents(t *testing.T) {
 	t.Parallel()
