@@ -113,6 +113,10 @@ func (d *doctor) checkNATS(ctx context.Context, x *exchange) {
 		d.report(check, isDoubtful, fmt.Sprintf("stream %s does not have the subjects %s.>: events for them are not published", server.Stream, topic),
 			fmt.Sprintf("add them with nats stream edit %s --subjects …", server.Stream))
 	}
+	for _, topic := range state.Unheard {
+		d.report(check, isDoubtful, fmt.Sprintf("stream %s does not have the subjects %s (NATS_LISTEN): nothing is taken in", server.Stream, topic),
+			fmt.Sprintf("add them with nats stream edit %s --subjects …", server.Stream))
+	}
 }
 
 // checkKafkaBridge checks the brokers and the topics of the tenants.
@@ -120,7 +124,7 @@ func (d *doctor) checkKafkaBridge(ctx context.Context, x *exchange) {
 	const check = "kafka"
 	state, err := d.settings.KafkaBridge().Inspect(ctx, slices.Concat(x.publish, x.listen), x.listen, x.after)
 	if err != nil {
-		d.report(check, isBad, err.Error(), "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL, and whether the brokers run")
+		d.report(check, isBad, err.Error(), "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL, the user and the password, and whether the brokers run")
 		return
 	}
 	text := history.Count(state.Brokers, "broker")

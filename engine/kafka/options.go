@@ -114,6 +114,9 @@ func (o Options) Check() error {
 	case o.Username == "" && o.SASL != "oauthbearer":
 		wrong("KAFKA_SASL=%s needs KAFKA_USERNAME", o.SASL)
 	}
+	if _, err := os.Stat(o.PasswordFile); o.PasswordFile != "" && err != nil {
+		wrong("KAFKA_PASSWORD_FILE: %w", err)
+	}
 	if _, known := codecs()[o.Compression]; !known {
 		wrong("KAFKA_COMPRESSION is %q: want none, gzip, snappy, lz4 or zstd", o.Compression)
 	}

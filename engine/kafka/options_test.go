@@ -33,11 +33,11 @@ func TestOptionsCheck(t *testing.T) {
 	}
 	o := kafka.Options{
 		Brokers: []string{"a:9092", "b", "c:99999"}, Version: "new", CA: "ca.pem", Cert: "cert.pem",
-		SASL: "kerberos", Compression: "best", Linger: time.Hour, Replication: 0,
+		SASL: "kerberos", PasswordFile: "none", Compression: "best", Linger: time.Hour, Replication: 0,
 	}
 	err := o.Check()
 	for _, want := range []string{
-		`"b": want host:port`, `"c:99999": want`, "KAFKA_VERSION", "KAFKA_TLS=true", "need each other", "KAFKA_SASL is", "KAFKA_COMPRESSION",
+		`"b": want host:port`, `"c:99999": want`, "KAFKA_VERSION", "KAFKA_TLS=true", "need each other", "KAFKA_SASL is", "KAFKA_PASSWORD_FILE: stat none", "KAFKA_COMPRESSION",
 		"KAFKA_LINGER", "KAFKA_PARTITIONS", "KAFKA_REPLICATION", "SCHEDULER_SCHEDULE_TOPIC", "time-out of publications", "wait for messages",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

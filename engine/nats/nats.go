@@ -353,9 +353,14 @@ func (c *Client) exists(ctx context.Context) error {
 	return err
 }
 
+// Error codes that the client library does not name.
+const (
+	tooLarge      jetstream.ErrorCode = 10054 // a message is larger than the stream allows
+	noSuchSubject jetstream.ErrorCode = 10093 // the stream has no subject of a consumer
+)
+
 // classify determines which messages will never be accepted.
 func (c *Client) classify(err error, topic string) error {
-	const tooLarge jetstream.ErrorCode = 10054 // than the stream allows
 	var api *jetstream.APIError
 	switch {
 	case err == nil:
@@ -365,7 +370,10 @@ func (c *Client) classify(err error, topic string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.created = false // the stream may have been deleted
+	c.created = false                                 // the stream may have been deleted
+	if errors.Is(err, nats.ErrReconnectBufExceeded) { // Options.connect allows no buffer
+		return fmt.Errorf("no connection to NATS at %s", c.opts.Address())
+	}
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return fmt.Errorf("no stream takes the subject %s.TYPE: 'nats stream edit %s --subjects' adds %s.>: %w", topic, c.opts.Stream, topic, err)
 	}
@@ -596,6 +604,7 @@ func (c *Client) Close() {
 type State struct {
 	Messages  uint64
 	Uncovered []string // topics for publication whose subjects the stream does not have
+	Unheard   []string // topics to listen to that the stream does not have
 	Unlimited bool     // nothing is ever removed
 	Full      int      // percentage of the limits above which the stream accepts nothing; 0 if it removes old messages instead
 	Lag       uint64   // messages of the topics after their positions
@@ -645,6 +654,11 @@ func Inspect(ctx context.Context, o Options, publish, listen []string, after fun
 			consumer, err = s.CreateConsumer(ctx, config)
 			return err
 		})
+		var api *jetstream.APIError
+		if errors.As(err, &api) && api.ErrorCode == noSuchSubject {
+			state.Unheard = append(state.Unheard, topic)
+			continue
+		}
 		if err != nil {
 			return state, fmt.Errorf("inspect %s of stream %s: %w", topic, o.Stream, err)
 		}

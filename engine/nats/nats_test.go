@@ -197,6 +197,10 @@ func TestDuplicates(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(state, want) {
 		t.Errorf("%+v, %v, want %+v", state, err, want)
 	}
+	state, err = nats.Inspect(t.Context(), o, nil, []string{"shop.in.>", "flunq.acme.>"}, none)
+	if want := []string{"shop.in.>"}; err != nil || !reflect.DeepEqual(state.Unheard, want) || state.Lag != 1 {
+		t.Errorf("%+v, %v, want %v unheard and a lag of 1", state, err, want)
+	}
 }
 
 // Reading continues after a server was killed; a stream that was deleted and created again is read from

@@ -10,7 +10,7 @@ import (
 var (
 	// ErrUnreachable says that the sink cannot be reached: nothing was published, through no fault of the
 	// event.
-	ErrUnreachable = errors.New("the sink is unreachable")
+	ErrUnreachable = errors.New("unreachable")
 	// ErrUnavailable says that nothing was published, through no fault of the event, but that other events
 	// may be published: its topic or partition is not available.
 	ErrUnavailable = errors.New("not available")
