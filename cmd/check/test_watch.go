@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ const watchTests = 500 * time.Millisecond
 
 // follow runs the tests and reruns those affected by a change until ctx ends.
 func (t *tester) follow(ctx context.Context, args []string) error {
-	w := &watched{tester: t, args: args, state: map[string]string{}, needs: map[string][]string{}, stamps: map[string]string{}}
+	w := &watched{tester: t, args: args, state: map[string]map[string]string{}, stamps: map[string]string{}}
 	t.read, t.loaded = w.readStamped, w.ran
 	if _, err := testFiles(args); err != nil {
 		return err
@@ -33,10 +34,9 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 type watched struct {
 	*tester
 	args    []string
-	needs   map[string][]string // the files a test file was read from
-	state   map[string]string   // the signature of a test file at its last run
-	stamps  map[string]string   // the state of each file before this run read it
-	printed string              // the last mistakes printed
+	state   map[string]map[string]string // of each test file: the stamps of all files it was read from, at its last run
+	stamps  map[string]string            // of each file, before this run read it
+	printed string                       // the last mistakes printed
 }
 
 // poll runs the test files affected by a change.
@@ -55,16 +55,14 @@ func (w *watched) poll(ctx context.Context) {
 		if !slices.Contains(files, file) {
 			deleted = append(deleted, file)
 			delete(w.state, file)
-			delete(w.needs, file)
 		}
 	}
 	if len(deleted) > 0 {
 		w.sh.Hint("%s  deleted: %s", time.Now().Format(time.TimeOnly), cli.Printable(strings.Join(slices.Sorted(slices.Values(deleted)), ", ")))
 	}
 	for _, file := range files {
-		if now := w.signature(file, stamp); now != w.state[file] {
-			affected = append(affected, file)
-			changed = append(changed, differing(w.state[file], now)...)
+		if some := w.changed(file); len(some) > 0 {
+			affected, changed = append(affected, file), append(changed, some...)
 		}
 	}
 	if len(affected) == 0 {
@@ -85,13 +83,26 @@ func (w *watched) poll(ctx context.Context) {
 // ran records the files that a test file was read from: a later change to any of them
 // reruns it.
 func (w *watched) ran(f *testFile) {
-	w.needs[f.name] = slices.Compact(slices.Sorted(slices.Values(f.needs)))
-	w.state[f.name] = w.signature(f.name, func(name string) string {
-		if known, ok := w.stamps[name]; ok {
-			return known
+	state := map[string]string{}
+	for _, name := range slices.Concat(f.needs, []string{f.name}) {
+		state[name] = cmp.Or(w.stamps[name], stamp(name))
+	}
+	w.state[f.name] = state
+}
+
+// changed returns the files that have changed since a test file ran, or the test file itself if it has
+// not run yet.
+func (w *watched) changed(file string) (names []string) {
+	state, ran := w.state[file]
+	if !ran {
+		return []string{file}
+	}
+	for name, before := range state {
+		if stamp(name) != before {
+			names = append(names, name)
 		}
-		return stamp(name)
-	})
+	}
+	return names
 }
 
 // readStamped reads a file that a test needs and records its state before.
@@ -100,30 +111,6 @@ func (w *watched) readStamped(file string) ([]byte, error) {
 		w.stamps[file] = stamp(file)
 	}
 	return readForTest(file)
-}
-
-// signature describes the states of a test file and all files that it needs.
-func (w *watched) signature(file string, of func(name string) string) string {
-	needs := w.needs[file]
-	if needs == nil {
-		needs = []string{file}
-	}
-	var out strings.Builder
-	for _, name := range needs {
-		fmt.Fprintf(&out, "%s\x00%s\n", name, of(name))
-	}
-	return out.String()
-}
-
-// differing returns the files that differ between two signatures of a test file.
-func differing(before, now string) (names []string) {
-	known := strings.Split(before, "\n")
-	for line := range strings.Lines(now) {
-		if name, _, _ := strings.Cut(line, "\x00"); !slices.Contains(known, strings.TrimSuffix(line, "\n")) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // stamp describes the state of a file.

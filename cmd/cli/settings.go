@@ -246,14 +246,12 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 		from := fromDefault
 		if name, text, place, ok := one.given(sh, file); ok {
 			from = place
+			s.Scheduler.PartitionsGiven = s.Scheduler.PartitionsGiven || one.name == "SCHEDULER_TOTAL_PARTITIONS"
 			if err := one.set(name, text); err != nil {
 				errs = append(errs, fmt.Errorf("%s %q: %w", place, text, err))
 			}
 		}
 		sources = append(sources, source{Name: one.name, From: from, Help: one.help})
-	}
-	for _, one := range sources {
-		s.Scheduler.PartitionsGiven = s.Scheduler.PartitionsGiven || one.Name == "SCHEDULER_TOTAL_PARTITIONS" && one.From != fromDefault
 	}
 	if len(errs) == 0 {
 		errs = []error{placed(errors.Join(append(s.Scheduler.check(), s.checkBridge())...), sources)}

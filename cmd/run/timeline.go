@@ -201,14 +201,12 @@ func (tl *timeline) hidden(e event.Event) bool {
 // composite reports whether a task contains other tasks.
 func composite(t *dsl.Task) bool {
 	switch t.Kind {
-	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
+	case dsl.Do, dsl.For, dsl.Fork, dsl.Try, dsl.Run:
 		return true
 	case dsl.Call:
 		return t.Call.Function != nil
 	case dsl.Listen:
 		return t.Listen.Foreach != nil
-	case dsl.Run:
-		return true
 	default:
 		return false
 	}
