@@ -50,16 +50,12 @@ func (r *Runner) unended(why string) error {
 	return errors.New(why)
 }
 
-// print writes the output in the chosen format.
+// print writes JSON in the chosen format.
 func (r *Runner) print(output json.RawMessage) error {
 	v, err := canonical.Decode(output)
 	if err != nil {
 		return fmt.Errorf("read the output: %w", err)
 	}
-	return r.write(v)
-}
-
-func (r *Runner) write(v any) error {
 	if r.format.String() == "json" {
 		fmt.Fprintf(r.Sh.Out, "%s\n", canonical.Encode(v))
 		return nil
@@ -72,11 +68,7 @@ func (r *Runner) write(v any) error {
 func (r *Runner) fault(result *sim.Result) error {
 	p := result.Error
 	if r.format.String() != "pretty" {
-		v, err := canonical.Decode(event.Encode(map[string]any{"error": p}))
-		if err != nil {
-			return err
-		}
-		if err := r.write(v); err != nil {
+		if err := r.print(event.Encode(map[string]any{"error": p})); err != nil {
 			return err
 		}
 		return cli.Reported(cli.ExitFaulted)
