@@ -72,7 +72,7 @@ func (r *schedulerReader) place(n *yaml3.Node, key string) string {
 	return fmt.Sprintf("%s:%d:%d: %s", r.file.Path, n.Line, n.Column, key)
 }
 
-// tunes returns a reader of a number that is a parameter of the client of Redis, which has a unit.
+// tunes returns a reader of a non-negative integer that becomes a parameter of the client of Redis, with a unit.
 func (r *schedulerReader) tunes(key, parameter, unit string) func(*yaml3.Node) {
 	return func(n *yaml3.Node) {
 		text := r.Text(n, key)
@@ -130,25 +130,19 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 	var hostsNode *yaml3.Node
 	cluster := false
 	r.query = url.Values{}
+	// mode returns a reader of a key that is one of some words, one of which means a cluster.
+	mode := func(key, ofCluster string, words ...string) func(*yaml3.Node) {
+		return func(n *yaml3.Node) {
+			text := r.Text(n, key)
+			cluster = cluster || text == ofCluster
+			if text != "" && !slices.Contains(words, text) {
+				r.Errorf(n, "%s is %q, want %s", key, text, OneOf(words))
+			}
+		}
+	}
 	r.Object(n, "redis", yaml.Fields{
-		"mode": func(n *yaml3.Node) {
-			switch mode := r.Text(n, "redis.mode"); mode {
-			case "", "standalone":
-			case "cluster":
-				cluster = true
-			default:
-				r.Errorf(n, "redis.mode is %q, want standalone or cluster", mode)
-			}
-		},
-		"cluster": func(n *yaml3.Node) {
-			switch text := r.Text(n, "redis.cluster"); text {
-			case "", "false":
-			case "true":
-				cluster = true
-			default:
-				r.Errorf(n, "redis.cluster is %q, want true or false", text)
-			}
-		},
+		"mode":    mode("redis.mode", "cluster", "standalone", "cluster"),
+		"cluster": mode("redis.cluster", "true", "true", "false"),
 		"hosts": func(n *yaml3.Node) {
 			hosts, hostsNode = r.Texts(n, "redis.hosts"), n
 			r.file.redis.place = r.place(n, "redis.hosts")

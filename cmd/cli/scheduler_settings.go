@@ -126,9 +126,7 @@ func (s *SchedulerSettings) check() (errs []error) {
 		wrong("GRPC_TLS_CLIENT_CA needs GRPC_TLS_CERT and GRPC_TLS_KEY")
 	}
 	if s.Feed == InKafka || s.Sink == InKafka {
-		if err := s.Kafka.Check(); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.Kafka.Check())
 	}
 	return errs
 }
