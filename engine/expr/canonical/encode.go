@@ -18,99 +18,56 @@ func Encode(v any) []byte { return Append(nil, v) }
 // this package it accepts other integers, float32, json.Number, []string, []map[string]any and
 // map[string]string.
 func Append(dst []byte, v any) []byte {
-	e := encoder{out: dst}
-	e.value(v)
-	return e.out
-}
-
-// AppendText appends a string to dst, encoded as Encode does.
-func AppendText(dst []byte, s string) []byte { return appendString(dst, s) }
-
-// encoder keeps the keys of all large objects around the current one in one slice so that
-// sorting allocates once per document instead of once per object.
-type encoder struct {
-	out  []byte
-	keys []string
-}
-
-func (e *encoder) value(v any) {
 	switch v := v.(type) {
 	case nil:
-		e.out = append(e.out, "null"...)
+		return append(dst, "null"...)
 	case bool:
-		e.out = strconv.AppendBool(e.out, v)
+		return strconv.AppendBool(dst, v)
 	case string:
-		e.out = appendString(e.out, v)
+		return AppendText(dst, v)
 	case int:
-		e.out = strconv.AppendInt(e.out, int64(v), 10)
+		return strconv.AppendInt(dst, int64(v), 10)
 	case float64:
-		e.out = appendFloat(e.out, v)
+		return appendFloat(dst, v)
 	case *big.Int:
-		e.out = v.Append(e.out, 10)
+		return v.Append(dst, 10)
 	case []any:
-		e.list(v)
+		return appendList(dst, v)
 	case map[string]any:
-		e.object(v)
+		return appendObject(dst, v)
 	default:
-		e.value(adopt(v))
+		return Append(dst, adopt(v))
 	}
 }
 
-func (e *encoder) list(items []any) {
-	e.out = append(e.out, '[')
+func appendList(dst []byte, items []any) []byte {
+	dst = append(dst, '[')
 	for i, item := range items {
 		if i > 0 {
-			e.out = append(e.out, ',')
+			dst = append(dst, ',')
 		}
-		e.value(item)
+		dst = Append(dst, item)
 	}
-	e.out = append(e.out, ']')
+	return append(dst, ']')
 }
 
-// few is the number of members that most objects do not exceed.
-const few = 8
-
-// object writes the members sorted by key.
-func (e *encoder) object(fields map[string]any) {
-	if len(fields) > few {
-		e.large(fields)
-		return
-	}
-	var space [few]string
-	keys := space[:0]
+// appendObject writes the members sorted by key.
+func appendObject(dst []byte, fields map[string]any) []byte {
+	var few [8]string // most objects have no more members
+	keys := few[:0]
 	for key := range fields {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	e.out = append(e.out, '{')
+	dst = append(dst, '{')
 	for i, key := range keys {
 		if i > 0 {
-			e.out = append(e.out, ',')
+			dst = append(dst, ',')
 		}
-		e.out = append(appendString(e.out, key), ':')
-		e.value(fields[key])
+		dst = append(AppendText(dst, key), ':')
+		dst = Append(dst, fields[key])
 	}
-	e.out = append(e.out, '}')
-}
-
-func (e *encoder) large(fields map[string]any) {
-	start := len(e.keys)
-	for key := range fields {
-		e.keys = append(e.keys, key)
-	}
-	end := len(e.keys)
-	slices.Sort(e.keys[start:end])
-	e.out = append(e.out, '{')
-	for i := start; i < end; i++ {
-		if i > start {
-			e.out = append(e.out, ',')
-		}
-		e.out = appendString(e.out, e.keys[i])
-		e.out = append(e.out, ':')
-		e.value(fields[e.keys[i]])
-	}
-	e.out = append(e.out, '}')
-	e.keys = e.keys[:start]
+	return append(dst, '}')
 }
 
 func appendFloat(dst []byte, f float64) []byte {
@@ -133,7 +90,8 @@ func appendFloat(dst []byte, f float64) []byte {
 	return dst
 }
 
-func appendString(dst []byte, s string) []byte {
+// AppendText appends a string to dst, encoded as Encode does.
+func AppendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	done := 0
 	for i := 0; i < len(s); {
