@@ -65,9 +65,6 @@ func (env *environment) recordCarriedOut(from call.Origin, req *http.Request, st
 	if env.carried.known[id] {
 		return
 	}
-	if env.carried.known == nil {
-		env.carried.known = map[string]bool{}
-	}
 	env.carried.known[id] = true
 	c.Body = sentBy(req)
 	env.carried.calls = append(env.carried.calls, c)

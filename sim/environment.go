@@ -293,9 +293,9 @@ func (env *environment) callRank(req *http.Request) uint64 {
 	from := env.originOf(req)
 	switch way := Choice(env.cfg.Seed, "late") % delayWays; {
 	case way == delayCalls:
-		return mix(env.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
+		return Draw(env.cfg.Seed, from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String(), way) % few
 	case way >= delayBranches:
-		return mix(env.cfg.Seed, hashed(from.Execution+" "+branchIn(from.Run.Ref)), way) % few
+		return Draw(env.cfg.Seed, from.Execution+" "+branchIn(from.Run.Ref), way) % few
 	default:
 		return 0
 	}

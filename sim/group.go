@@ -142,14 +142,14 @@ func (sched *scheduler) wakeEach(g *consumerGroup) {
 // leaves work behind. In some simulations with several processes the services look anyway.
 func (cfg Config) lazy() bool {
 	const once = 8
-	return cfg.harmless() && cfg.Scripted.CrashURL == "" && cfg.Scripted.CrashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
+	return cfg.harmless() && cfg.Scripted.CrashURL == "" && cfg.Scripted.CrashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || Choice(cfg.Seed, "lazy")%once != 0)
 }
 
 // endsEarly reports whether a simulation stops as soon as its executions have ended and
 // leaves the remaining events unread. Most simulations without faults do.
 func (sched *scheduler) endsEarly() bool {
 	const every = 8 // one simulation in eight reads all events
-	return sched.lazy && mix(sched.cfg.Seed, hashed("brief"), 0)%every != 0
+	return sched.lazy && Choice(sched.cfg.Seed, "brief")%every != 0
 }
 
 // harmless reports whether nothing can go wrong in a simulation of cfg.

@@ -7,7 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/delivery"
-	"flunq.io/flunq/sim/memory"
 )
 
 // isolation checks which messages are handled concurrently: a message that has crashed two
@@ -27,22 +26,11 @@ type handled struct{ tenant, group, id string }
 // candidateCrashes is the crash count from which a message is handled in isolation.
 const candidateCrashes = 2
 
-// recordClaim records that an entry was claimed from a silent process.
-func (i *isolation) recordClaim(e memory.Entry) {
-	if i.silent == nil {
-		i.silent = map[string]int{}
-	}
-	i.silent[crashKey(e.Stream, e.Group, e.ID)]++
-}
-
 // crashKey returns the key and the field that count the crashes of an entry.
 func crashKey(stream, group, id string) string { return stream + ":deaths " + group + " " + id }
 
 // recordActivity records what a service does with a message.
 func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
-	if i.inProgress == nil {
-		i.inProgress, i.crashes = map[handler]map[handled]int{}, map[string]int{}
-	}
 	m := a.Message
 	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {

@@ -84,20 +84,13 @@ func (missed *missedEvents) recordHistory(e event.Event) {
 	case missed.cfg.Plan != nil:
 	case e.Type == event.EventReceived:
 		if len(missed.waiting) > 0 {
-			missed.recordReceived(e.ID)
+			missed.taken[e.ID] = true
 		}
 	case e.Type == event.TaskCompleted:
 		if emitted, ok := missed.emitted(e); ok {
 			missed.recordArrival(emitted)
 		}
 	}
-}
-
-func (missed *missedEvents) recordReceived(id string) {
-	if missed.taken == nil {
-		missed.taken = map[string]bool{}
-	}
-	missed.taken[id] = true
 }
 
 // emitted returns the event that a completed task has emitted. It returns false if no workflow
@@ -148,11 +141,8 @@ func (missed *missedEvents) listeners(typ string) (out []*dsl.Task) {
 // explainMissed explains the events that no execution has received. It is called before the clock
 // moves, when nothing else can happen at the current time.
 func (missed *missedEvents) explainMissed(ctx context.Context) error {
-	waiting := missed.waiting
-	taken := missed.taken
-	missed.waiting, missed.taken = nil, nil
-	for _, m := range waiting {
-		if taken[m.Event.Source+" "+m.Event.ID] {
+	for _, m := range missed.waiting {
+		if missed.taken[m.Event.Source+" "+m.Event.ID] {
 			continue
 		}
 		if err := missed.explain(ctx, &m); err != nil {
@@ -163,6 +153,8 @@ func (missed *missedEvents) explainMissed(ctx context.Context) error {
 			missed.cfg.Missed(m)
 		}
 	}
+	missed.waiting = nil
+	clear(missed.taken)
 	return nil
 }
 

@@ -20,7 +20,6 @@ type monitor struct {
 	injector
 	records
 
-	isolated    isolation
 	retention   engine.Retention
 	refused     refused
 	strayTimers []string      // see Trial
@@ -30,10 +29,11 @@ type monitor struct {
 
 // records is the monitor's memory.
 type records struct {
-	endedAt       map[string]time.Time     // when each execution ended; zero while it runs
-	removals      map[string]bool          // executions that were removed
-	disowned      map[string]bool          // messages that a process knows to be owned by another one
-	performed     map[string]bool          // requests whose call a consumer has performed; false if it may perform it again, because the lease has lapsed
+	endedAt       map[string]time.Time // when each execution ended; zero while it runs
+	removals      map[string]bool      // executions that were removed
+	disowned      map[string]bool      // messages that a process knows to be owned by another one
+	performed     map[string]bool      // requests whose call a consumer has performed; false if it may perform it again, because the lease has lapsed
+	isolated      isolation
 	idempotency   map[string]string        // the keys of task runs, and the task runs of keys
 	ownKeys       map[string]bool          // tasks that set their own key, see ownKey
 	checkedStates map[string]*checkedState // by execution, see checkNeeds
@@ -42,6 +42,7 @@ type records struct {
 func newRecords() records {
 	return records{
 		endedAt: map[string]time.Time{}, removals: map[string]bool{}, disowned: map[string]bool{}, performed: map[string]bool{},
+		isolated:    isolation{map[handler]map[handled]int{}, map[string]int{}, map[string]int{}},
 		idempotency: map[string]string{}, ownKeys: map[string]bool{}, checkedStates: map[string]*checkedState{},
 	}
 }
@@ -63,7 +64,7 @@ func (mon *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
 	delete(mon.disowned, held(to, e.Stream, e.ID))
 	mon.performed[held(to, e.Stream, e.ID)] = false
 	if idle < 24*time.Hour { // the engine releases an entry by making it idle for a day
-		mon.isolated.recordClaim(e)
+		mon.isolated.silent[crashKey(e.Stream, e.Group, e.ID)]++
 	}
 	if idle < releasedIdle {
 		mon.checkSilent(e, to)

@@ -290,7 +290,7 @@ func (ops *operations) mend(ctx context.Context, id string) error {
 		return err
 	}
 	slices.SortFunc(deadLetters, func(a, b stream.DeadLetter) int {
-		return cmp.Compare(mix(ops.cfg.Seed, hashed(a.ID), 0), mix(ops.cfg.Seed, hashed(b.ID), 0))
+		return cmp.Compare(Choice(ops.cfg.Seed, a.ID), Choice(ops.cfg.Seed, b.ID))
 	})
 	for _, l := range deadLetters {
 		replayed, err := stream.New(ops.engine.Store).Replay(ctx, l)

@@ -129,7 +129,7 @@ func (cfg Config) batch() int {
 	if cfg.harmless() && cfg.Executions > 1 {
 		batches = []int{usual, 1, usual, 2, usual, 2, usual, usual}
 	}
-	return batches[mix(cfg.Seed, hashed("batch"), 0)%uint64(len(batches))]
+	return batches[Choice(cfg.Seed, "batch")%uint64(len(batches))]
 }
 
 // parse returns the definitions that were parsed before the simulation began, since

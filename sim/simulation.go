@@ -64,8 +64,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	sim := &simulation{trace: NewTrace(), seen: map[string]int64{}}
-	sim.shared, sim.missed.shared = newShared(cfg), &sim.shared
+	sim.shared, sim.missed = newShared(cfg), missedEvents{shared: &sim.shared, taken: map[string]bool{}}
 	sim.sent, sim.called, sim.records = map[string]uint64{}, map[string]uint64{}, newRecords()
+	sim.carried.known = map[string]bool{}
 	sim.retention = cfg.simulatedRetention()
 	sim.lazy, sim.parallel = cfg.lazy(), cfg.parallelCalls()
 	if err := sim.openRedis(); err != nil {
@@ -139,7 +140,7 @@ func (sim *simulation) launch(ctx context.Context) error {
 	sim.arrivals = sim.expected()
 	if sim.cfg.Plan != nil { // simultaneous events come in any order
 		slices.SortStableFunc(sim.arrivals, func(a, b Arrival) int {
-			return cmp.Compare(mix(sim.cfg.Seed, hashed(a.Event.ID), 0), mix(sim.cfg.Seed, hashed(b.Event.ID), 0))
+			return cmp.Compare(Choice(sim.cfg.Seed, a.Event.ID), Choice(sim.cfg.Seed, b.Event.ID))
 		})
 	}
 	slices.SortStableFunc(sim.arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })

@@ -209,14 +209,11 @@ func (p *document) version(n *yaml.Node, what, example string) string {
 // threeParts completes a version of one or two numbers.
 func threeParts(s, example string) string {
 	s = strings.TrimPrefix(s, "v")
-	for range 2 {
+	for range 3 {
 		if versionPattern.MatchString(s) {
 			return s
 		}
 		s += ".0"
-	}
-	if versionPattern.MatchString(s) {
-		return s
 	}
 	return example
 }

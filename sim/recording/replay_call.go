@@ -61,7 +61,7 @@ func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Sco
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
 		return nil, nil // the error message depends on more than is recorded
 	}
-	return x.compare("computed", e, c)
+	return x.compare(e, c)
 }
 
 // trimQuoted returns text as it appears inside a JSON string.

@@ -364,7 +364,7 @@ func (x *executionReplay) checkResult(e event.Event) {
 		return
 	}
 	if c, ok := x.env.Compute(task, scope, e.Execution, e.Task); ok {
-		if d, where := x.compare("computed", e, c); d != nil {
+		if d, where := x.compare(e, c); d != nil {
 			x.tolerate(d, where)
 		}
 		return
@@ -393,7 +393,7 @@ func (x *executionReplay) checkChild(e event.Event) {
 }
 
 // compare compares a recorded result with the replayed one.
-func (x *executionReplay) compare(what string, e event.Event, now event.Completed) (*Difference, *canonical.Difference) {
+func (x *executionReplay) compare(e event.Event, now event.Completed) (*Difference, *canonical.Difference) {
 	data := event.Encode(now)
 	where := x.comparison("duration_ms", "call").between(e.Data, data)
 	if where == nil {
@@ -401,7 +401,7 @@ func (x *executionReplay) compare(what string, e event.Event, now event.Complete
 	}
 	replayed := e
 	replayed.Data = data
-	return &Difference{What: what, Recorded: history.Describe(e), Replayed: history.Describe(replayed)}, where
+	return &Difference{What: "computed", Recorded: history.Describe(e), Replayed: history.Describe(replayed)}, where
 }
 
 // tolerate tolerates a difference in the result of a task of a running execution, which keeps

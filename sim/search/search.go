@@ -70,7 +70,7 @@ func (s *Search) withDefaults() {
 		s.Config.Mocks = &mock.Set{} // a search must not call real services thousands of times
 	}
 	s.Config.Onward, s.Config.Pace = false, 0
-	s.Config = s.Config.Prepared()
+	s.Config = s.Config.Prepared() // once for all runs
 }
 
 // Run performs the search. The report is valid even if ctx ends or Run returns an error; an
