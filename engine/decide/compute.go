@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -255,25 +254,5 @@ func inject(t *dsl.Task, s *expr.Scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return merge(s.Dot, data), nil
-}
-
-func merge(base, more any) any {
-	b, ok := base.(map[string]any)
-	if !ok {
-		return more
-	}
-	add, ok := more.(map[string]any)
-	if !ok {
-		return more
-	}
-	out := make(map[string]any, len(b)+len(add))
-	maps.Copy(out, b)
-	for name, value := range add {
-		if old, ok := out[name]; ok {
-			value = merge(old, value)
-		}
-		out[name] = value
-	}
-	return out
+	return canonical.Merge(s.Dot, data), nil
 }

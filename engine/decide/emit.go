@@ -17,28 +17,13 @@ func (m *machine) emit(output any) error {
 	if !ok {
 		return event.NewProblem(event.Runtime, "the emitted event is no object")
 	}
-	e := event.Event{Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Time: m.Now, Ext: map[string]string{}}
-	for name, value := range envelope {
-		text := canonical.Text(value)
-		switch name {
-		case "id":
-			e.ID = text
-		case "source":
-			e.Source = text
-		case "type":
-			e.Type = event.Type(text)
-		case "time":
-			if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-				e.Time = t
-			}
-		case "data":
-			e.Data = canonical.Encode(value)
-		default:
-			// A document must not set what the engine itself says of a message, such as its attempts.
-			if !slices.Contains(event.OwnAttributes(), name) {
-				e.Ext[name] = text
-			}
-		}
+	e := eventOf(envelope)
+	e.Tenant, e.Workflow, e.Execution = m.Tenant, m.Workflow, m.Execution
+	if e.Time.IsZero() {
+		e.Time = m.Now
+	}
+	for _, name := range event.OwnAttributes() { // a document must not set what the engine itself says of a message, such as its attempts
+		delete(e.Ext, name)
 	}
 	in, err := inputTimer(envelope, m.Now)
 	if err != nil {

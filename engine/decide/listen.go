@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -133,6 +134,15 @@ func Received(e event.Event, execution string) event.Event {
 	}
 }
 
+// Arrived is the inverse of Received: it returns the external event of an EventReceived.
+func Arrived(e event.Event) event.Event {
+	v, _ := canonical.Decode(e.Data)
+	envelope, _ := v.(map[string]any)
+	out := eventOf(envelope)
+	out.Tenant, out.Time = e.Tenant, e.Time
+	return out
+}
+
 // envelope returns an event as expressions see it: an object of its attributes.
 func envelope(e event.Event) map[string]any {
 	out := map[string]any{"specversion": event.SpecVersion, "id": e.ID, "source": e.Source, "type": string(e.Type)}
@@ -150,6 +160,30 @@ func envelope(e event.Event) map[string]any {
 		out["data"] = data
 	}
 	return out
+}
+
+// eventOf is the inverse of envelope.
+func eventOf(envelope map[string]any) event.Event {
+	e := event.Event{Ext: map[string]string{}}
+	for name, value := range envelope {
+		text := canonical.Text(value)
+		switch name {
+		case "id":
+			e.ID = text
+		case "source":
+			e.Source = text
+		case "type":
+			e.Type = event.Type(text)
+		case "time":
+			e.Time, _ = time.Parse(time.RFC3339Nano, text) // zero if it is none
+		case "data":
+			e.Data = canonical.Encode(value)
+		case "specversion":
+		default:
+			e.Ext[name] = text
+		}
+	}
+	return e
 }
 
 // onReceived passes an external event to the tasks that listen for it.

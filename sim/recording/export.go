@@ -9,7 +9,6 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 )
@@ -77,7 +76,7 @@ func (e *Export) Add(history []event.Event) error {
 	for _, one := range history {
 		e.trace.Add(one)
 		if one.Type == event.EventReceived {
-			e.rec.arrived(Arrived(one), time.Time{})
+			e.rec.arrived(decide.Arrived(one), time.Time{})
 		}
 		if one.Type == event.ExecutionMigrated {
 			if err := e.before(one); err != nil {
@@ -87,36 +86,6 @@ func (e *Export) Add(history []event.Event) error {
 		e.rec.event(one)
 	}
 	return e.rec.flush()
-}
-
-// Arrived returns the event from outside that an event.received event of a history records.
-func Arrived(e event.Event) event.Event {
-	out := event.Event{Tenant: e.Tenant, Time: e.Time}
-	v, err := canonical.Decode(e.Data)
-	envelope, ok := v.(map[string]any)
-	if err != nil || !ok {
-		return out
-	}
-	for name, value := range envelope {
-		text := canonical.Text(value)
-		switch name {
-		case "id":
-			out.ID = text
-		case "source":
-			out.Source = text
-		case "type":
-			out.Type = event.Type(text)
-		case "data":
-			out.Data = canonical.Encode(value)
-		case "specversion", "time":
-		default:
-			if out.Ext == nil {
-				out.Ext = map[string]string{}
-			}
-			out.Ext[name] = text
-		}
-	}
-	return out
 }
 
 // End writes the result: how the execution has ended, if it has.

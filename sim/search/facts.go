@@ -9,7 +9,6 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim/invariant"
-	"flunq.io/flunq/sim/recording"
 )
 
 // historyFacts holds when things happened in a history, and in which order.
@@ -128,7 +127,7 @@ func (f *historyFacts) take(e event.Event) {
 			}
 		}
 	case event.EventReceived:
-		came := recording.Arrived(e)
+		came := decide.Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
 		f.add(stepFact{key: stepEvent + came.Source + " " + came.ID, what: "event " + string(came.Type), at: e.Time})
 	default:

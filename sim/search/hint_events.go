@@ -3,10 +3,10 @@ package search
 import (
 	"fmt"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/invariant"
-	"flunq.io/flunq/sim/recording"
 )
 
 // learnReceivers counts how many executions received one event, at most, by its type.
@@ -18,7 +18,7 @@ func (h *hints) learnReceivers(t *sim.Trial) {
 				continue
 			}
 			heard[e.ID]++
-			typ := string(recording.Arrived(e).Type)
+			typ := string(decide.Arrived(e).Type)
 			h.receivers[typ] = max(h.receivers[typ], heard[e.ID])
 		}
 	}

@@ -134,20 +134,7 @@ func multiplication(m *Meter, l, r any) (any, error) {
 			return nil, err
 		}
 	}
-	return merged(a, b), nil
-}
-
-func merged(a, b map[string]any) map[string]any {
-	out := make(map[string]any, len(a)+len(b))
-	maps.Copy(out, a)
-	for key, field := range b {
-		below, isObject := out[key].(map[string]any)
-		if added, ok := field.(map[string]any); ok && isObject {
-			field = merged(below, added)
-		}
-		out[key] = field
-	}
-	return out
+	return canonical.Merge(a, b), nil
 }
 
 func repetition(m *Meter, text string, times any) (any, error) {
