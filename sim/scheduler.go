@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
 )
 
 // scheduler decides which service has the next turn.
@@ -306,8 +307,8 @@ func (sched *scheduler) nextWake() time.Time {
 		if sched.clock.now.Before(s.process.frozen) || sched.onlyTidies(s) || s.resting() && s.process.stopping {
 			continue
 		}
-		if !s.wake.IsZero() && (s.resting() || s.sleeping) && (next.IsZero() || s.wake.Before(next)) {
-			next = s.wake
+		if s.resting() || s.sleeping {
+			next = event.Earlier(next, s.wake)
 		}
 	}
 	return next
@@ -321,8 +322,8 @@ func (sched *scheduler) nextRestart() time.Time {
 			return sched.clock.now // the clock jumped past its restart
 		}
 		for _, at := range []time.Time{p.restartAt, p.frozen, p.grace} {
-			if at.After(sched.clock.now) && (next.IsZero() || at.Before(next)) {
-				next = at
+			if at.After(sched.clock.now) {
+				next = event.Earlier(next, at)
 			}
 		}
 	}

@@ -232,8 +232,8 @@ func (sim *simulation) advance(ctx context.Context) (bool, error) {
 	}
 	sim.checkNeeds(ctx)
 	next := sim.nextWake()
-	if len(sim.arrivals) > 0 && (next.IsZero() || sim.arrivals[0].At.Before(next)) {
-		next = sim.arrivals[0].At
+	if len(sim.arrivals) > 0 {
+		next = event.Earlier(next, sim.arrivals[0].At)
 	}
 	if next.IsZero() && sim.calls.open == 0 {
 		return false, nil

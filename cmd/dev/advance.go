@@ -88,7 +88,7 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 		switch {
 		case busy == "":
 			_, wakes := m.clock.sleeping()
-			return earlier(earlier(next, wakes), m.event), nil
+			return event.Earlier(event.Earlier(next, wakes), m.event), nil
 		case time.Now().After(m.deadline):
 			m.move.Busy = busy
 			return next, nil
@@ -134,14 +134,6 @@ func (m *mover) publishDue(ctx context.Context) error {
 	published, dead, next, err := m.publish(ctx)
 	m.move.Events, m.move.Dead, m.event = m.move.Events+published, m.move.Dead+dead, next
 	return err
-}
-
-// earlier returns the earlier of two times; zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // overdue is the value of Busy if timers become due faster than they can be fired.

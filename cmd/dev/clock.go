@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/engine/event"
 	"github.com/alicebob/miniredis/v2"
 )
 
@@ -144,12 +145,9 @@ func (c *clock) sleeping() (n int, first time.Time) {
 	defer c.mu.Unlock()
 	now := c.now()
 	for s := range c.sleepers {
-		if !s.until.After(now) {
-			continue
-		}
-		n++
-		if first.IsZero() || s.until.Before(first) {
-			first = s.until
+		if s.until.After(now) {
+			n++
+			first = event.Earlier(first, s.until)
 		}
 	}
 	return n, first

@@ -208,3 +208,11 @@ func TenantName(name string) bool {
 	}
 	return name != "" && len(name) <= longest
 }
+
+// Earlier returns the earlier of two times; zero means never.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -3,6 +3,8 @@ package schedule
 import (
 	"errors"
 	"time"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // Filter selects events. The zero value of each field selects all.
@@ -76,9 +78,7 @@ func Sum(all []Counts) (sum Counts) {
 		sum.Overdue += c.Overdue
 		sum.Firing += c.Firing
 		sum.Dead += c.Dead
-		if sum.Next.IsZero() || !c.Next.IsZero() && c.Next.Before(sum.Next) {
-			sum.Next = c.Next
-		}
+		sum.Next = event.Earlier(sum.Next, c.Next)
 		if c.Now.After(sum.Now) {
 			sum.Now = c.Now
 		}

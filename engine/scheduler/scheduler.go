@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 )
 
@@ -241,9 +242,7 @@ func (s *Scheduler) PublishDue(ctx context.Context) (published, dead int, next t
 				return published, dead, next, err
 			}
 			if len(claimed.Events)+len(claimed.Fired) == 0 {
-				if !claimed.Next.IsZero() && (next.IsZero() || claimed.Next.Before(next)) {
-					next = claimed.Next
-				}
+				next = event.Earlier(next, claimed.Next)
 				break
 			}
 			n, gone, err := s.publish(ctx, partition, claimed)

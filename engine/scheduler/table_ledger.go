@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 )
 
@@ -198,9 +199,7 @@ func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule
 	} else {
 		first, err = l.correct(ctx, claim.Partition, others)
 	}
-	if !first.IsZero() && (out.Next.IsZero() || first.Before(out.Next)) {
-		out.Next = first
-	}
+	out.Next = event.Earlier(out.Next, first)
 	if len(out.Events) > 0 { // publish claimed events, whatever else went wrong
 		return out, nil
 	}
@@ -229,11 +228,8 @@ func (l *TableLedger) correct(ctx context.Context, partition int, ids []string) 
 		return first, err
 	}
 	for _, e := range found {
-		if e == nil || !e.Status.Open() {
-			continue
-		}
-		if at := entry(e).Next; first.IsZero() || at.Before(first) {
-			first = at
+		if e != nil && e.Status.Open() {
+			first = event.Earlier(first, entry(e).Next)
 		}
 	}
 	if err := l.move(ctx, found); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 )
 
@@ -40,11 +41,7 @@ func (s *Scheduler) claim(ctx context.Context, partition int) (schedule.Claimed,
 		return claimed, err
 	}
 	s.setClock(claimed.Now)
-	next := claimed.Now.Add(s.opts.Poll)
-	if !claimed.Next.IsZero() && claimed.Next.Before(next) {
-		next = claimed.Next
-	}
-	s.queue.release(partition, next)
+	s.queue.release(partition, event.Earlier(claimed.Next, claimed.Now.Add(s.opts.Poll)))
 	for i := range claimed.Fired {
 		e := &claimed.Fired[i]
 		s.opts.observe(Publication{Event: e, Partition: partition, Status: e.Status, Lateness: claimed.Now.Sub(e.Due), Took: s.clock.local().Sub(began)})

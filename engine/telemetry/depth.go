@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -173,8 +174,8 @@ func (d *depth) cluster(ctx context.Context, tenants []string, all *gauges) erro
 	set(d.uncovered, float64(c.Uncovered))
 	var slowest time.Time
 	for _, m := range c.Masters {
-		if m.Err == nil && (slowest.IsZero() || m.Time.Before(slowest)) {
-			slowest = m.Time
+		if m.Err == nil {
+			slowest = event.Earlier(slowest, m.Time)
 		}
 	}
 	for _, m := range c.Masters {

@@ -51,7 +51,7 @@ func (s *Service) read(ctx context.Context, wait bool) (wake time.Time, err erro
 	case f.Now.IsZero():
 		return s.watch.clock(), err
 	case err != nil || f.Events == 0:
-		return earlier(f.Wake, s.watch.upcoming(s)), err
+		return event.Earlier(f.Wake, s.watch.upcoming(s)), err
 	default:
 		return f.Now, nil
 	}
@@ -114,7 +114,7 @@ func (s *Service) apply(ctx context.Context, msgs []store.Message) error {
 	var first time.Time // when the first new timer is due
 	for i := range requests {
 		if req := &requests[i]; !req.Cancel {
-			first = earlier(first, s.watch.reference(req.Tenant, req.Timer.Due()))
+			first = event.Earlier(first, s.watch.reference(req.Tenant, req.Timer.Due()))
 		}
 	}
 	s.watch.recordSet(s.watch.reference(requests[len(requests)-1].Tenant, now), first)

@@ -129,7 +129,7 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: otherErr})
 		}
 		now = s.watch.reference(tenant, poll.Now)
-		next, more = earlier(next, s.watch.reference(tenant, poll.Next)), more || len(poll.Due)+len(poll.Misplaced) > 0
+		next, more = event.Earlier(next, s.watch.reference(tenant, poll.Next)), more || len(poll.Due)+len(poll.Misplaced) > 0
 		err = errors.Join(err, otherErr)
 	}
 	if !reference.IsZero() {
@@ -231,12 +231,4 @@ func (s *Service) Held() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Concat(s.requests, s.consumer.Held())
-}
-
-// earlier returns the earlier of two times; zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
 )
 
 // Watch coordinates the timer services of one process: one of them polls the timers for all, and
@@ -92,7 +93,7 @@ func (w *Watch) due(sleep time.Duration) bool {
 
 // nextPoll returns when a service must poll next.
 func (w *Watch) nextPoll(sleep time.Duration) time.Time {
-	return earlier(w.next, w.polled.Add(sleep))
+	return event.Earlier(w.next, w.polled.Add(sleep))
 }
 
 // recordClock records how far the clock of a tenant's node is ahead of the reference clock. On a single
@@ -125,7 +126,7 @@ func (w *Watch) recordPoll(now, next time.Time) {
 	if !now.IsZero() {
 		w.now = now
 	}
-	w.next, w.polled = earlier(next, w.setMeanwhile), w.now
+	w.next, w.polled = event.Earlier(next, w.setMeanwhile), w.now
 }
 
 // end lets other services poll.
@@ -142,7 +143,7 @@ func (w *Watch) recordSet(now, due time.Time) {
 	if !now.IsZero() {
 		w.now = now
 	}
-	w.next, w.setMeanwhile = earlier(w.next, due), earlier(w.setMeanwhile, due)
+	w.next, w.setMeanwhile = event.Earlier(w.next, due), event.Earlier(w.setMeanwhile, due)
 }
 
 // invalidate forces a new poll.

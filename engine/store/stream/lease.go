@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
 )
@@ -144,8 +145,8 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 					msgs, err = s.claim(ctx, r, claim{tenants[i], first, lease, count}, at)
 				}
 				out = append(out, msgs...)
-			} else if at := now.Add(lease - oldest); err == nil && oldest >= 0 && (wake.IsZero() || at.Before(wake)) {
-				wake = at
+			} else if err == nil && oldest >= 0 {
+				wake = event.Earlier(wake, now.Add(lease-oldest))
 			}
 			if errs = append(errs, err); store.Down(s.store, err) {
 				return out, wake, errors.Join(errs...)

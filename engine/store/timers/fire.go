@@ -113,9 +113,7 @@ func (l pendingPoll) read() Poll {
 			if before(entry.Score, d.Due()) && !ScoreTime(entry.Score).After(out.Now) {
 				out.Misplaced = append(out.Misplaced, redis.Z{Score: score(d.Due()), Member: d.Member})
 			}
-			if out.Next.IsZero() || at.Before(out.Next) {
-				out.Next = at
-			}
+			out.Next = event.Earlier(out.Next, at)
 			continue
 		}
 		if len(out.Due) == l.first {
