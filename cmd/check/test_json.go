@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim/spec"
 )
 
@@ -55,7 +56,7 @@ type (
 func (b *batch) report() testReport {
 	r := testReport{
 		Passed: b.count(passed), Failed: b.count(failed), Updated: b.count(updated), Skipped: b.count(skipped),
-		Broken: b.count(broken), Virtual: iso(b.virtual()),
+		Broken: b.count(broken), Virtual: dsl.ISO(b.virtual()),
 	}
 	for _, f := range b.files {
 		if f.err != nil {
@@ -91,7 +92,7 @@ func (c *testCase) row() testRow {
 	if c.verdict == nil {
 		return r
 	}
-	r.Elapsed = iso(c.verdict.Elapsed)
+	r.Elapsed = dsl.ISO(c.verdict.Elapsed)
 	if c.outcome != failed {
 		return r
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim/spec"
 )
 
@@ -120,7 +121,7 @@ func (f *testFile) junit() (junitSuite, time.Duration) {
 		s.Cases = append(s.Cases, one)
 	}
 	s.Time = seconds(took)
-	s.Properties = &junitProperties{[]junitProperty{{"virtual_time", iso(virtual)}, {"workflow", f.suite.Workflow.File}}}
+	s.Properties = &junitProperties{[]junitProperty{{"virtual_time", dsl.ISO(virtual)}, {"workflow", f.suite.Workflow.File}}}
 	return s, took
 }
 
@@ -141,7 +142,7 @@ func (c *testCase) junit(file string) junitCase {
 	default:
 	}
 	if c.verdict != nil {
-		out.Properties = &junitProperties{[]junitProperty{{"virtual_time", iso(c.verdict.Elapsed)}}}
+		out.Properties = &junitProperties{[]junitProperty{{"virtual_time", dsl.ISO(c.verdict.Elapsed)}}}
 	}
 	return out
 }

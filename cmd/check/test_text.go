@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/run"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/spec"
 )
@@ -160,10 +158,4 @@ func frame(w io.Writer, s *spec.Suite, at spec.Place) {
 		text = string(runes[:frameWidth]) + "…"
 	}
 	fmt.Fprintf(w, "        at %s | %s\n", position(at), text)
-}
-
-// iso formats a duration in ISO 8601.
-func iso(d time.Duration) string {
-	const day = 24 * time.Hour
-	return dsl.Duration{Days: int64(d / day), Clock: d % day}.String()
 }

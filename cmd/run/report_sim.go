@@ -49,7 +49,7 @@ func (s *searcher) pageVerdict(found []*searched) report.Verdict {
 			return report.Verdict{Text: text, Rating: s.rating(got)}
 		}
 		failures += s.failures(got)
-		runs += runsOf(got.Report)
+		runs += got.Runs()
 	}
 	if failures > 0 {
 		return report.Verdict{Text: history.Count(failures, "failure") + " in " + history.Count(runs, "run"), Rating: report.Bad}

@@ -42,7 +42,7 @@ func (s *searcher) write(got *searched) {
 
 // verdict summarizes a search in one line.
 func (s *searcher) verdict(got *searched) (text, style string) {
-	runs := history.Count(runsOf(got.Report), "run")
+	runs := history.Count(got.Runs(), "run")
 	text, style = "no failures in "+runs, cli.Green
 	if n := s.failures(got); n > 0 {
 		text, style = history.Count(n, "failure")+" in "+runs, cli.Red
@@ -58,11 +58,8 @@ func (s *searcher) verdict(got *searched) (text, style string) {
 		search.EnoughFound: "stopped: enough findings",
 	}[got.Stopped]
 	of := got.PlainOf + got.SinglesOf + got.SeedsOf
-	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(runsOf(got.Report)), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style
+	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(got.Runs()), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style
 }
-
-// runsOf returns the number of runs.
-func runsOf(r *search.Report) int { return r.Plain + r.Singles + r.Seeds }
 
 // failures returns the number of findings that are failures.
 func (s *searcher) failures(got *searched) int {
@@ -223,7 +220,7 @@ func frequency(r *search.Report, f *search.Finding) string {
 		parts = append(parts, fmt.Sprintf("%s of %s without faults", history.Number(f.FaultFree), history.Count(r.FaultFree, "run")))
 	}
 	if n := f.Runs - f.FaultFree; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(runsOf(r)-r.FaultFree, "run")))
+		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(r.Runs()-r.FaultFree, "run")))
 	}
 	return "in " + strings.Join(parts, " and ") + reduced(f.Seen.Seed, len(f.Seen.Faults), len(f.Small.Faults))
 }

@@ -67,6 +67,12 @@ func addMonths(t time.Time, months int) time.Time {
 	return first.AddDate(0, 0, min(t.Day(), lastDay)-1)
 }
 
+// ISO formats a length of time in ISO 8601, with days of 24 hours.
+func ISO(d time.Duration) string {
+	const day = 24 * time.Hour
+	return Duration{Days: int64(d / day), Clock: d % day}.String()
+}
+
 // String returns the duration in ISO 8601 format.
 func (d Duration) String() string {
 	if !d.Until.IsZero() {

@@ -18,7 +18,7 @@ func (h *hints) catchHint(t *dsl.Task) []Hint {
 	if why == "" {
 		return nil
 	}
-	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.report.runs()))}}
+	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.report.Runs()))}}
 }
 
 // possibleErrors are the errors that can occur inside some tasks.

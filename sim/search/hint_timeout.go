@@ -84,7 +84,7 @@ func (h *hints) setText(ref string) string {
 	if n := h.timeouts[ref].set; n > 0 {
 		return "was set " + history.Count(n, "time") + " and never fired"
 	}
-	return "was never set in " + runsText(h.report.runs())
+	return "was never set in " + runsText(h.report.Runs())
 }
 
 func iso(d time.Duration) string { return dsl.Duration{Clock: d}.String() }

@@ -30,8 +30,8 @@ type Report struct {
 	UnmockedRuns                int
 }
 
-// runs returns the number of runs of the search.
-func (r *Report) runs() int { return r.Plain + r.Singles + r.Seeds }
+// Runs returns the number of runs of the search.
+func (r *Report) Runs() int { return r.Plain + r.Singles + r.Seeds }
 
 // reports reports whether a finding of a class is about a task.
 func (r *Report) reports(class Class, ref string) bool {

@@ -106,12 +106,6 @@ func (b bound) lasted(d time.Duration, start time.Time) bool {
 	}
 }
 
-// iso formats a time as test files do.
-func iso(d time.Duration) string {
-	const day = 24 * time.Hour
-	return dsl.Duration{Days: int64(d / day), Clock: d % day}.String()
-}
-
 // times returns a count in words.
 func times(n int) string {
 	switch n {

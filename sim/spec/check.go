@@ -161,7 +161,7 @@ func (chk *checker) ending() string {
 	case o.Error != nil:
 		text += ": " + o.Error.Error() + " (" + event.ShortType(o.Error.Type) + ")"
 	case o.Stop == sim.TimeUp:
-		text += " when it was stopped after " + iso(chk.Until)
+		text += " when it was stopped after " + dsl.ISO(chk.Until)
 	case o.Stop == sim.TasksUp:
 		text = "still running after " + history.Count(maxTasks, "task")
 		if o.Busiest != "" {
@@ -253,8 +253,8 @@ func (chk *checker) elapsed() {
 		}
 		chk.add(Difference{
 			Expect: "elapsed", At: chk.at(chk.Expect.elapsedAt),
-			Lines: []Line{{'-', b.String()}, {'+', iso(got)}},
-			edits: []edit{chk.replace(chk.Expect.elapsedAt, iso(got))},
+			Lines: []Line{{'-', b.String()}, {'+', dsl.ISO(got)}},
+			edits: []edit{chk.replace(chk.Expect.elapsedAt, dsl.ISO(got))},
 		}, chk.outcome.blame())
 		return
 	}
