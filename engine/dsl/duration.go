@@ -233,6 +233,7 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 			return Duration{}, &durationError{"unknown key " + yaml.Quote(key) + " in a duration", didYouMean(key, known)}
 		}
 	}
+	units := map[string]time.Duration{"hours": time.Hour, "minutes": time.Minute, "seconds": time.Second, "milliseconds": time.Millisecond}
 	var total amounts
 	for _, key := range known {
 		value, ok := m[key]
@@ -251,17 +252,10 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 		case n.Sign() < 0:
 			return Duration{}, &durationError{key + " is negative", "a duration cannot lead into the past"}
 		}
-		switch digits := n.String(); key {
-		case "days":
-			total.days.add(digits, 1)
-		case "hours":
-			total.nanos.add(digits, int64(time.Hour))
-		case "minutes":
-			total.nanos.add(digits, int64(time.Minute))
-		case "seconds":
-			total.nanos.add(digits, int64(time.Second))
-		default:
-			total.nanos.add(digits, int64(time.Millisecond))
+		if unit, ofClock := units[key]; ofClock {
+			total.nanos.add(n.String(), int64(unit))
+		} else {
+			total.days.add(n.String(), 1)
 		}
 	}
 	return total.duration(), nil

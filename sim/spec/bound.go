@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -95,15 +96,7 @@ func counts(r *yaml.Reader, n *yaml3.Node, what string) []bound {
 // lasted compares a time with a duration, which may have calendar units that count from
 // start.
 func (b bound) lasted(d time.Duration, start time.Time) bool {
-	limit := b.limit.From(start).Sub(start)
-	switch {
-	case d < limit:
-		return b.holds(-1)
-	case d > limit:
-		return b.holds(1)
-	default:
-		return b.holds(0)
-	}
+	return b.holds(cmp.Compare(d, b.limit.From(start).Sub(start)))
 }
 
 // times returns a count in words.

@@ -44,7 +44,7 @@ func (r *DocumentCoverage) Reached() (reached, all int) {
 
 // Include adds the documents of a suite so that they count even if no run reaches them.
 func (c *Coverage) Include(s *Suite) {
-	for _, d := range append([]*Document{s.Workflow}, s.With...) {
+	for _, d := range s.documents() {
 		if c.files[d.File] != nil {
 			continue
 		}

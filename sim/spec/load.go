@@ -92,14 +92,18 @@ func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 
 // document reads a workflow document, cached.
 func (l *Loader) document(file string) (*Document, error) {
-	if known := l.documents[file]; known != nil {
-		return known.document, known.err
+	known := l.documents[file]
+	if known == nil {
+		known = &loaded{}
+		l.documents[file] = known
+		known.document, known.err = l.parse(file)
 	}
-	known := &loaded{}
-	l.documents[file] = known
+	return known.document, known.err
+}
+
+func (l *Loader) parse(file string) (*Document, error) {
 	source, err := l.read(file)
 	if err != nil {
-		known.err = err
 		return nil, err
 	}
 	def, warnings, err := dsl.Parse(file, source)
@@ -107,11 +111,9 @@ func (l *Loader) document(file string) (*Document, error) {
 		l.Warned(source, warnings)
 	}
 	if err != nil {
-		known.err = err
 		return nil, err
 	}
-	known.document = &Document{File: file, Definition: def}
-	return known.document, nil
+	return &Document{File: file, Definition: def}, nil
 }
 
 // dataFile reads a data file, cached.

@@ -74,7 +74,7 @@ func (c *Case) missingSecrets() (out []Difference) {
 	if c.Expect.Status() == decide.Faulted {
 		return nil
 	}
-	for _, d := range append([]*Document{c.suite.Workflow}, c.suite.With...) {
+	for _, d := range c.suite.documents() {
 		for _, use := range d.Definition.Secrets {
 			if _, ok := c.Secrets[use.Name]; !ok {
 				out = append(out, Difference{

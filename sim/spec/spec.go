@@ -56,9 +56,12 @@ type Case struct {
 // Suite returns the test file of the case.
 func (c *Case) Suite() *Suite { return c.suite }
 
+// documents returns the tested document and those that it may run.
+func (s *Suite) documents() []*Document { return append([]*Document{s.Workflow}, s.With...) }
+
 // document finds a document by the id of its workflow.
 func (s *Suite) document(id string) *Document {
-	for _, d := range append([]*Document{s.Workflow}, s.With...) {
+	for _, d := range s.documents() {
 		if d.Definition.ID() == id {
 			return d
 		}
@@ -80,7 +83,7 @@ func (s *Suite) Source(file string) []byte {
 	if t := s.dataFiles[file]; t != nil {
 		return t.source
 	}
-	for _, d := range append([]*Document{s.Workflow}, s.With...) {
+	for _, d := range s.documents() {
 		if d.File == file {
 			return d.Definition.Source
 		}
