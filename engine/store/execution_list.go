@@ -235,9 +235,9 @@ func parseCursor(text string) (indexed, error) {
 	return indexed{at, id}, nil
 }
 
-// behind reports whether i comes after other in the list.
-func (i indexed) behind(other indexed) bool {
-	return i.at < other.at || i.at == other.at && i.id < other.id
+// compare orders executions by their creation, and those of one millisecond by their id.
+func (i indexed) compare(other indexed) int {
+	return cmp.Or(cmp.Compare(i.at, other.at), cmp.Compare(i.id, other.id))
 }
 
 // mergedIndexes reads several indexes as one list.
@@ -350,7 +350,7 @@ func (m *mergedIndexes) follows(e, other indexed) bool {
 	if m.back {
 		e, other = other, e
 	}
-	return e.behind(other)
+	return e.compare(other) < 0
 }
 
 // take keeps the executions after the last one. If there are none because too many were created in

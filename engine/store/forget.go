@@ -124,16 +124,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from For
 			page.found = append(page.found, finished{indexed: indexed{int64(entry.Score), id}, index: i})
 		}
 	}
-	slices.SortStableFunc(page.found, func(a, b finished) int {
-		switch {
-		case a.behind(b.indexed):
-			return -1
-		case b.behind(a.indexed):
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortStableFunc(page.found, func(a, b finished) int { return a.compare(b.indexed) })
 	page.cut(keep, total-before)
 	return page, s.readForgetFields(ctx, tenant, page.found)
 }

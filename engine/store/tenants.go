@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -145,14 +144,11 @@ const ScanCount = 1000
 // scan; complete reports whether that was enough. With an error it returns those of the masters of a
 // cluster that could be scanned.
 func (s *Store) FindStreams(ctx context.Context, pattern string, maxPages int) (found []string, complete bool, err error) {
-	seen := map[string]bool{}
 	complete, err = s.EachKey(ctx, pattern, "stream", maxPages, func(keys []string) error {
-		for _, key := range keys {
-			seen[key] = true
-		}
+		found = append(found, keys...)
 		return nil
 	})
-	return slices.Sorted(maps.Keys(seen)), complete, Failed("look for streams", err)
+	return compacted(found), complete, Failed("look for streams", err)
 }
 
 // EachKey scans the keys of one type whose names match a pattern, on all masters of a cluster, in at

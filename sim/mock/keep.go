@@ -122,9 +122,7 @@ func scopeIn(n *yaml3.Node) (scope string, single bool) {
 // it. Each URL without its query has its own value, for each root execution or shared by all.
 // A change takes effect when the latency has passed; an error response changes nothing.
 func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) Response {
-	bare := *req.URL
-	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
-	key := place{mock, bare.String()}
+	key := place{mock, withoutQuery(req.URL)}
 	sent, err := jsonValue(body)
 	if err != nil {
 		sent = string(body)

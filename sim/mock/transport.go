@@ -264,9 +264,14 @@ func (m Match) matchesHeaders(header http.Header) bool {
 // MatchURL reports whether a URL, with or without its query, matches a pattern in which "*"
 // stands for one or more characters.
 func MatchURL(want string, got *url.URL) bool {
-	bare := *got
+	return matchText(want, got.String()) || matchText(want, withoutQuery(got))
+}
+
+// withoutQuery returns a URL without its query and fragment.
+func withoutQuery(u *url.URL) string {
+	bare := *u
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
-	return matchText(want, got.String()) || matchText(want, bare.String())
+	return bare.String()
 }
 
 // matchText compares text with a pattern in which "*" stands for one or more characters.

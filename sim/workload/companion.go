@@ -116,10 +116,9 @@ var madeCompanions sync.Map
 // once returns the cached companion for name and n, or creates it with of.
 func once(name string, n uint64, of func() (*Companion, error)) (*Companion, error) {
 	key := fmt.Sprintf("%s %d", name, n)
-	if known, ok := madeCompanions.Load(key); ok {
-		if c, ok := known.(*Companion); ok {
-			return c, nil
-		}
+	known, _ := madeCompanions.Load(key)
+	if c, ok := known.(*Companion); ok {
+		return c, nil
 	}
 	c, err := of()
 	if err == nil {

@@ -27,16 +27,12 @@ func modelOf(n uint64, with []*dsl.Definition) (modelled, bool) {
 	if want.never {
 		return modelled{}, false
 	}
-	def, _, err := dsl.Parse("modelled.yaml", []byte(text))
-	if err != nil {
-		panic(fmt.Sprintf("workload: modelled document %d: %v\n%s", n, err, text))
-	}
 	m, err := mock.Parse("mocks.yaml", []byte(mocks))
 	if err != nil {
 		panic(fmt.Sprintf("workload: mocks of modelled document %d: %v", n, err))
 	}
 	return modelled{text, sim.Config{
-		Definition: def, ID: "x", Processes: 2, Executors: 64, Mocks: m, With: with, Remote: n%3 == 0, Seed: n, MaxTurns: 100_000,
+		Definition: parsed(text), ID: "x", Processes: 2, Executors: 64, Mocks: m, With: with, Remote: n%3 == 0, Seed: n, MaxTurns: 100_000,
 		MaxTime: 100 * 24 * time.Hour,
 	}, want}, true
 }
@@ -65,24 +61,22 @@ func (m modelled) wrong(got *sim.Trial) (out []string) {
 
 // modelledChildren returns the child documents that modelled documents run.
 func modelledChildren() []*dsl.Definition {
-	def, _, err := dsl.Parse("failing.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: failing, version: '1.0.0'}\ndo: [{one: {wait: PT0.2S}}, {two: {raise: {error: {type: https://a.example/no, status: 500}}}}]"))
-	if err != nil {
-		panic(fmt.Sprintf("workload: %v", err))
-	}
-	return append(children(), def)
+	return append(children(), parsed("document: {dsl: '1.0.3', namespace: test, name: failing, version: '1.0.0'}\ndo: [{one: {wait: PT0.2S}}, {two: {raise: {error: {type: https://a.example/no, status: 500}}}}]"))
 }
 
 // children returns the child documents that generated documents run.
-func children() (out []*dsl.Definition) {
-	for _, text := range []string{
-		"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{one: {set: {n: '${ .n + 1 }'}}}, {two: {wait: PT0.1S}}]",
-		"document: {dsl: '1.0.3', namespace: test, name: sleeper, version: '1.0.0'}\ndo: [{two: {wait: P200D}}]",
-	} {
-		def, _, err := dsl.Parse("child.yaml", []byte(text))
-		if err != nil {
-			panic(fmt.Sprintf("workload: %v", err))
-		}
-		out = append(out, def)
+func children() []*dsl.Definition {
+	return []*dsl.Definition{
+		parsed("document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{one: {set: {n: '${ .n + 1 }'}}}, {two: {wait: PT0.1S}}]"),
+		parsed("document: {dsl: '1.0.3', namespace: test, name: sleeper, version: '1.0.0'}\ndo: [{two: {wait: P200D}}]"),
 	}
-	return out
+}
+
+// parsed parses one of the simulator's own documents.
+func parsed(text string) *dsl.Definition {
+	def, _, err := dsl.Parse("workload.yaml", []byte(text))
+	if err != nil {
+		panic(fmt.Sprintf("workload: %v\n%s", err, text))
+	}
+	return def
 }

@@ -17,7 +17,6 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
@@ -142,15 +141,8 @@ func read(name string) (all []workload) {
 
 // config returns the configuration of a workload.
 func (w workload) config() sim.Config {
-	parse := func(text string) *dsl.Definition {
-		def, _, err := dsl.Parse("workload.yaml", []byte(text))
-		if err != nil {
-			panic(fmt.Sprintf("workload: workload %q: %v", w.Name, err)) // the simulator's own document
-		}
-		return def
-	}
 	cfg := sim.Config{
-		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}\n" + w.Document),
+		Definition: parsed("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}\n" + w.Document),
 		ID:         "x", Processes: cmp.Or(w.Processes, 2), Executors: 2, Executions: w.Executions, Tenants: w.Tenants, Twins: w.Twins, MaxTurns: cmp.Or(w.Turns, 100_000),
 		Scripted: sim.Scripted{CrashURL: w.CrashURL, CrashType: w.CrashType, Retention: w.Retention},
 	}
@@ -158,7 +150,7 @@ func (w workload) config() sim.Config {
 		cfg.Input = json.RawMessage(w.Input)
 	}
 	for _, text := range w.With {
-		cfg.With = append(cfg.With, parse(text))
+		cfg.With = append(cfg.With, parsed(text))
 	}
 	if w.Tenants > 1 {
 		cfg = cfg.WithForeignDefinitions()

@@ -3,7 +3,6 @@ package timers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -66,14 +65,9 @@ func (ts Timers) CancelStart(ctx context.Context, tenant, execution string) (can
 	if err != nil || member == "" {
 		return cancelled, false, err
 	}
-	score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
-	if errors.Is(err, redis.Nil) { // it has fired
-		return cancelled, false, nil
-	}
-	if err != nil {
+	if cancelled, had, err = ts.find(ctx, tenant, member); err != nil || !had {
 		return cancelled, false, store.Failed("read the start of execution "+execution, err)
 	}
-	cancelled = pendingOf(redis.Z{Score: score, Member: member}, time.Time{})
 	had, err = ts.cancel(ctx, cancelled, "")
 	return cancelled, had, err
 }

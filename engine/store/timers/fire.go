@@ -180,16 +180,14 @@ func (d *Due) decode(text string) (err error) {
 	}
 	switch d.Kind {
 	case event.DeliveryTimer:
-	case event.InputTimer:
+	case event.InputTimer, event.StartTimer:
 		if _, err := d.ReadInput(); err != nil {
 			return fmt.Errorf("read the timer: it %w", err)
+		}
+		if d.Kind == event.StartTimer {
+			return store.CheckIDs(d.Tenant, d.Execution)
 		}
 		return nil
-	case event.StartTimer:
-		if _, err := d.ReadInput(); err != nil {
-			return fmt.Errorf("read the timer: it %w", err)
-		}
-		return store.CheckIDs(d.Tenant, d.Execution)
 	default:
 		return nil
 	}

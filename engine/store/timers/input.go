@@ -68,14 +68,13 @@ func (ts Timers) Inputs(ctx context.Context, tenant, execution string) (out []Pe
 	}
 	slices.Sort(members)
 	for _, member := range slices.Compact(members) {
-		score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
-		if errors.Is(err, redis.Nil) { // it has fired
-			continue
-		}
+		p, isSet, err := ts.find(ctx, tenant, member)
 		if err != nil {
 			return nil, store.Failed("read the inputs of execution "+execution, err)
 		}
-		out = append(out, pendingOf(redis.Z{Score: score, Member: member}, time.Time{}))
+		if isSet {
+			out = append(out, p)
+		}
 	}
 	slices.SortFunc(out, compareDue)
 	return out, nil
@@ -95,11 +94,8 @@ func (ts Timers) Starts(ctx context.Context, tenant, execution string) (out []Pe
 	starts := ts.rdb.HScan(ctx, ts.keys.TimerKeys(tenant), 0, pattern, store.ScanCount)
 	err = wire.EachPair(ctx, starts, func(_, kept string) error {
 		_, member, _ := strings.Cut(kept, " ")
-		score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
-		if errors.Is(err, redis.Nil) { // it has fired or was cancelled
-			return nil
-		}
-		if p := pendingOf(redis.Z{Score: score, Member: member}, time.Time{}); err == nil && p.Err == nil && p.Kind == event.StartTimer {
+		p, isSet, err := ts.find(ctx, tenant, member)
+		if isSet && p.Err == nil && p.Kind == event.StartTimer {
 			out = append(out, p)
 		}
 		return err
@@ -109,6 +105,15 @@ func (ts Timers) Starts(ctx context.Context, tenant, execution string) (out []Pe
 	}
 	slices.SortFunc(out, compareDue)
 	return slices.CompactFunc(out, func(a, b Pending) bool { return a.Member == b.Member }), nil // HSCAN may repeat fields
+}
+
+// find returns the timer with a member; false if it has fired or was cancelled.
+func (ts Timers) find(ctx context.Context, tenant, member string) (p Pending, isSet bool, err error) {
+	score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+	if errors.Is(err, redis.Nil) {
+		return p, false, nil
+	}
+	return pendingOf(redis.Z{Score: score, Member: member}, time.Time{}), err == nil, err
 }
 
 func compareDue(a, b Pending) int {

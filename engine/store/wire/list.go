@@ -44,10 +44,7 @@ func (l List) Each(f func(inner List)) {
 
 // Time parses a time as the store writes it; zero if there is none.
 func Time(text string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339Nano, text)
 	return t
 }
 
