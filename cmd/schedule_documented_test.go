@@ -171,3 +171,14 @@ func TestConfigPathWithoutMode(t *testing.T) {
 		t.Errorf("%d\n%s", code, errs)
 	}
 }
+
+// An error about the kind of Redis says where its address is from.
+func TestConfiguredRedisIsNoCluster(t *testing.T) {
+	t.Parallel()
+	config := written(t, "config.yaml", fmt.Sprintf("redis: {mode: cluster, hosts: [%q]}\n", redistest.Addr(t)))
+	env := map[string]string{"CONFIG_PATH": config, "HOME": t.TempDir()}
+	_, errs, code := flunqWith(t.Context(), env, "serve", "--scheduler", "--http", "")
+	if want := "is not part of a Redis Cluster: write redis://host:port (" + config + ":1:31: redis.hosts)"; code != 2 || !strings.Contains(errs, want) {
+		t.Errorf("%d, want %q:\n%s", code, want, errs)
+	}
+}

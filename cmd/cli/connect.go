@@ -80,10 +80,8 @@ func (t *Target) ConnectWith(ctx context.Context, secrets map[string]any) (*Remo
 	switch {
 	case errors.Is(err, store.ErrUnreachable) && p.URL.From == fromDefault:
 		return nil, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis with --redis-url, REDIS_URL or a context (flunq config --help)", err)
-	case errors.Is(err, store.ErrUnreachable):
-		return nil, fmt.Errorf("%w (%s)", err, p.URL.From)
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%w (%s)", err, p.URL.From)
 	}
 	file, err := ReadConfig(t.Sh)
 	if err != nil {

@@ -125,6 +125,11 @@ func (s *SchedulerSettings) check() (errs []error) {
 	if s.Client != "" && s.Cert == "" {
 		wrong("GRPC_TLS_CLIENT_CA needs GRPC_TLS_CERT and GRPC_TLS_KEY")
 	}
+	if s.Records == InDynamo {
+		if err := s.Dynamo().Check(); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if s.Feed == InKafka || s.Sink == InKafka {
 		errs = append(errs, s.Kafka.Check())
 	}

@@ -99,7 +99,8 @@ func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
 and only then hands the tenant over to the services of the other Redis. Meanwhile no process
 may serve it on the old Redis: stop those that do, or let them serve others (--tenant). If the
 command is interrupted, run it again. REDIS_PASSWORD applies to each URL without a password.
-Programs that start executions or send events must use the new address afterwards.`,
+Programs that start executions or send events must use the new address afterwards. A
+scheduler is such a program: its events for the tenant stay where it runs ('flunq schedule ls').`,
 		Example: `  flunq tenants mv acme --from redis://one:6379 \
     --to redis-cluster://a:6379,b:6379 --yes`,
 		Args: cli.OneArgument("tenant"),

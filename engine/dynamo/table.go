@@ -57,10 +57,22 @@ func Defaults() Options {
 	}
 }
 
+// Check returns an error about an endpoint that is no URL.
+func (o Options) Check() error {
+	endpoint, err := url.Parse(o.Endpoint)
+	if o.Endpoint != "" && (err != nil || endpoint.Host == "" || (endpoint.Scheme != "http" && endpoint.Scheme != "https")) {
+		return fmt.Errorf("DYNAMO_ENDPOINT is %q: want http://HOST:PORT or https://HOST", o.Endpoint)
+	}
+	return nil
+}
+
 // New returns a Table. It sends no request to DynamoDB.
 func New(ctx context.Context, opts Options) (*Table, error) {
 	if opts.Table == "" || opts.Parallel < 1 || opts.Timeout <= 0 || opts.Retention <= 0 {
 		return nil, fmt.Errorf("DynamoDB table with options %+v: want a name and positive numbers", opts)
+	}
+	if err := opts.Check(); err != nil {
+		return nil, err
 	}
 	const calls = 8 // at a time, with Parallel requests each: their connections stay open
 	client := awshttp.NewBuildableClient().WithTimeout(opts.Timeout).WithTransportOptions(func(t *http.Transport) {
@@ -75,8 +87,8 @@ func New(ctx context.Context, opts Options) (*Table, error) {
 	emulated := false
 	if opts.Endpoint != "" {
 		endpoint, err := url.Parse(opts.Endpoint)
-		if err != nil || endpoint.Host == "" || (endpoint.Scheme != "http" && endpoint.Scheme != "https") {
-			return nil, fmt.Errorf("DynamoDB endpoint %q: want http://HOST:PORT or https://HOST", opts.Endpoint)
+		if err != nil {
+			return nil, err
 		}
 		if emulated = !strings.Contains(endpoint.Hostname(), "amazonaws.com"); emulated {
 			load = append(load, config.WithEC2IMDSClientEnableState(imds.ClientDisabled)) // do not wait for the metadata service of a machine
