@@ -214,7 +214,9 @@ func (m *Move) Run(ctx context.Context) error {
 		if err := m.copyAll(ctx); err != nil {
 			return err
 		}
-	} else if err := m.compare(ctx); err != nil { // compare what is left at the source
+	} else if err := m.compare(ctx); errors.Is(err, ErrChanged) { // what is left at the source
+		return fmt.Errorf("%w; the destination has all as it was before: 'flunq tenants rm %s' at the source gives up what is left there, then run this again", err, m.Tenant)
+	} else if err != nil {
 		return err
 	}
 	if err := m.remove(ctx); err != nil {

@@ -279,3 +279,41 @@ func TestMoveSparesWorkflows(t *testing.T) {
 		}
 	}
 }
+
+// A tenant whose source was served after a move had begun to delete it is not moved until its remainder is
+// given up there.
+func TestMoveOfChanged(t *testing.T) {
+	t.Parallel()
+	source, destination := redistest.Serve(t), redistest.Serve(t)
+	from, to := store.New(source.Client(t), store.Options{}), store.New(destination.Client(t), store.Options{})
+	publish := func(id string) {
+		t.Helper()
+		must(t, from.Publish(t.Context(), event.Event{ID: id, Type: "com.example.x", Source: "/test", Tenant: "acme"}))
+	}
+	publish("e-1")
+	move := func(left int) error {
+		dying := source.Client(t)
+		dying.AddHook(killed{left: &left})
+		m := &transfer.Move{Tenant: "acme", From: store.New(dying, store.Options{}), To: to}
+		if err := m.Find(t.Context()); err != nil {
+			return err
+		}
+		return m.Run(t.Context())
+	}
+	for after := 1; to.Redis().Get(t.Context(), "tenant:acme:events:arrived").Val() != "1"; after++ {
+		if err := move(after); !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+	}
+	publish("e-2")
+	for range 2 {
+		if err := move(1 << 30); !errors.Is(err, transfer.ErrChanged) || !strings.Contains(err.Error(), "'flunq tenants rm acme' at the source") {
+			t.Fatalf("%v, want that it has changed, and what to do", err)
+		}
+	}
+	must(t, from.RemoveTenant(t.Context(), "acme"))
+	must(t, move(1<<30))
+	if n := to.Redis().XLen(t.Context(), to.Keys().Stream("acme")).Val(); n != 1 {
+		t.Errorf("%d events have arrived, want 1", n)
+	}
+}
