@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"flunq.io/flunq/engine/event"
 	"github.com/alicebob/miniredis/v2"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // clock is the clock of a miniredis.
