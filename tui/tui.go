@@ -45,21 +45,13 @@ func Defaults() Options {
 	return Options{Title: "flunq top", Mouse: true, Every: time.Second, Now: time.Now} //nolint:forbidigo // the screen shows real time
 }
 
-// For adapts the options to a terminal's environment: NO_COLOR, TERM and COLORFGBG.
+// For adapts the options to a terminal's environment: TERM and COLORFGBG.
 func (o Options) For(getenv func(name string) string) Options {
 	term := getenv("TERM")
-	switch {
-	case getenv("NO_COLOR") != "", term == "dumb":
-		o.Background = None
-	case term == "linux": // it does not reply
+	if light, ok := background.FromEnvironment(getenv("COLORFGBG")); ok && light {
+		o.Background = Light
+	} else if ok || term == "linux" { // the Linux console does not reply
 		o.Background = Dark
-	default:
-		if light, ok := background.FromEnvironment(getenv("COLORFGBG")); ok {
-			o.Background = Dark
-			if light {
-				o.Background = Light
-			}
-		}
 	}
 	o.ASCII = o.ASCII || term == "linux" || term == "dumb"
 	return o

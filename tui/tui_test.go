@@ -19,13 +19,12 @@ func TestOptionsFor(t *testing.T) {
 		background tui.Background
 		ascii      bool
 	}{
-		"usual":      {map[string]string{"TERM": "xterm-256color"}, tui.Auto, false},
-		"no colours": {map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, tui.None, false},
-		"light":      {map[string]string{"TERM": "rxvt", "COLORFGBG": "0;default;15"}, tui.Light, false},
-		"dark":       {map[string]string{"TERM": "rxvt", "COLORFGBG": "15;0"}, tui.Dark, false},
-		"console":    {map[string]string{"TERM": "linux"}, tui.Dark, true},
-		"dumb":       {map[string]string{"TERM": "dumb"}, tui.None, true},
-		"nothing":    {nil, tui.Auto, false},
+		"usual":   {map[string]string{"TERM": "xterm-256color"}, tui.Auto, false},
+		"light":   {map[string]string{"TERM": "rxvt", "COLORFGBG": "0;default;15"}, tui.Light, false},
+		"dark":    {map[string]string{"TERM": "rxvt", "COLORFGBG": "15;0"}, tui.Dark, false},
+		"console": {map[string]string{"TERM": "linux"}, tui.Dark, true},
+		"dumb":    {map[string]string{"TERM": "dumb"}, tui.Auto, true},
+		"nothing": {nil, tui.Auto, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
