@@ -102,21 +102,7 @@ func (o Options) Check() error {
 	if (o.Cert == "") != (o.Key == "") {
 		wrong("KAFKA_TLS_CERT and KAFKA_TLS_KEY need each other")
 	}
-	password := o.Password != "" || o.PasswordFile != ""
-	switch {
-	case o.SASL == "" && (o.Username != "" || password):
-		wrong("KAFKA_USERNAME and KAFKA_PASSWORD need KAFKA_SASL: one of %s", strings.Join(mechanisms(), ", "))
-	case o.SASL == "":
-	case !slices.Contains(mechanisms(), o.SASL):
-		wrong("KAFKA_SASL is %q: want one of %s", o.SASL, strings.Join(mechanisms(), ", "))
-	case !password:
-		wrong("KAFKA_SASL=%s needs KAFKA_PASSWORD or KAFKA_PASSWORD_FILE", o.SASL)
-	case o.Username == "" && o.SASL != "oauthbearer":
-		wrong("KAFKA_SASL=%s needs KAFKA_USERNAME", o.SASL)
-	}
-	if _, err := os.Stat(o.PasswordFile); o.PasswordFile != "" && err != nil {
-		wrong("KAFKA_PASSWORD_FILE: %w", err)
-	}
+	o.checkLogin(wrong)
 	if _, known := codecs()[o.Compression]; !known {
 		wrong("KAFKA_COMPRESSION is %q: want none, gzip, snappy, lz4 or zstd", o.Compression)
 	}
@@ -142,6 +128,24 @@ func (o Options) Check() error {
 		wrong("KAFKA_REPLICATION is %d: want 1 to 100, or -1 for the broker's default", o.Replication)
 	}
 	return errors.Join(errs...)
+}
+
+func (o Options) checkLogin(wrong func(format string, args ...any)) {
+	password := o.Password != "" || o.PasswordFile != ""
+	switch {
+	case o.SASL == "" && (o.Username != "" || password):
+		wrong("KAFKA_USERNAME and KAFKA_PASSWORD need KAFKA_SASL: one of %s", strings.Join(mechanisms(), ", "))
+	case o.SASL == "":
+	case !slices.Contains(mechanisms(), o.SASL):
+		wrong("KAFKA_SASL is %q: want one of %s", o.SASL, strings.Join(mechanisms(), ", "))
+	case !password:
+		wrong("KAFKA_SASL=%s needs KAFKA_PASSWORD or KAFKA_PASSWORD_FILE", o.SASL)
+	case o.Username == "" && o.SASL != "oauthbearer":
+		wrong("KAFKA_SASL=%s needs KAFKA_USERNAME", o.SASL)
+	}
+	if _, err := os.Stat(o.PasswordFile); o.PasswordFile != "" && err != nil {
+		wrong("KAFKA_PASSWORD_FILE: %w", err)
+	}
 }
 
 // client returns a client of the brokers. It connects on first use.

@@ -564,7 +564,7 @@ func TestRepeatedDelay(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	c := r.client(t)
-	schedule := func(delay time.Duration, replace bool) *schedulerpb.ScheduleResponse {
+	call := func(delay time.Duration, replace bool) *schedulerpb.ScheduleResponse {
 		t.Helper()
 		one := request(1)
 		one.ExecuteAt, one.After, one.Replace = 0, durationpb.New(delay), replace
@@ -574,11 +574,11 @@ func TestRepeatedDelay(t *testing.T) {
 		}
 		return out
 	}
-	first := schedule(time.Hour, false).GetEvent().GetExecuteTime().AsTime()
-	if again := schedule(time.Hour, false); again.GetStatus().GetCode() != schedulerpb.StatusCode_SUCCESS || !again.GetEvent().GetExecuteTime().AsTime().Equal(first) {
+	first := call(time.Hour, false).GetEvent().GetExecuteTime().AsTime()
+	if again := call(time.Hour, false); again.GetStatus().GetCode() != schedulerpb.StatusCode_SUCCESS || !again.GetEvent().GetExecuteTime().AsTime().Equal(first) {
 		t.Errorf("again: %v, want the event at %v", again, first)
 	}
-	moved := schedule(3*time.Hour, true)
+	moved := call(3*time.Hour, true)
 	if due := moved.GetEvent().GetExecuteTime().AsTime(); moved.GetStatus().GetCode() != schedulerpb.StatusCode_SUCCESS || due.Sub(first) < 2*time.Hour {
 		t.Errorf("replaced: %v, want it two hours after %v", moved, first)
 	}
@@ -587,7 +587,7 @@ func TestRepeatedDelay(t *testing.T) {
 	e.Status = "FIRED"
 	r.events[id(1)] = e
 	r.mu.Unlock()
-	if late := schedule(4*time.Hour, true); late.GetStatus().GetCode() != schedulerpb.StatusCode_CONFLICT {
+	if late := call(4*time.Hour, true); late.GetStatus().GetCode() != schedulerpb.StatusCode_CONFLICT {
 		t.Errorf("replaced after it fired: %v, want CONFLICT", late)
 	}
 }
