@@ -58,7 +58,7 @@ func (p *events) extension(f yaml.Field) {
 			}
 		}
 	case spelling.Word(f.Key, event.InputAttributes()) != "":
-		p.Warn(ruleAttribute, f.Pos, "did you mean "+yaml.Quote(spelling.Word(f.Key, event.InputAttributes()))+"?", "%s makes the event no input: all executions that listen receive it", f.Key)
+		p.Warn(ruleAttribute, f.Pos, "did you mean "+yaml.Quote(spelling.Word(f.Key, event.InputAttributes()))+"?", "%s is not an attribute of an input: all executions that listen receive the event", f.Key)
 	case !event.AttributeName(f.Key):
 		p.Warn(ruleAttribute, f.Pos, "use only a to z and 0 to 9, or put it into data", "CloudEvents allows no attribute with the name %s", yaml.Quote(f.Key))
 	}

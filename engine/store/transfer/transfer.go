@@ -215,7 +215,7 @@ func (m *Move) Run(ctx context.Context) error {
 			return err
 		}
 	} else if err := m.compare(ctx); errors.Is(err, ErrChanged) { // what is left at the source
-		return fmt.Errorf("%w; the destination has all as it was before: 'flunq tenants rm %s' at the source gives up what is left there, then run this again", err, m.Tenant)
+		return fmt.Errorf("%w; the destination has everything as it was copied: discard the rest with 'flunq tenants rm %s' at the source, then run this command again", err, m.Tenant)
 	} else if err != nil {
 		return err
 	}
