@@ -167,7 +167,7 @@ func TestConfigPathWithoutMode(t *testing.T) {
 		"WORKER_CONCURRENCY": "0", "EXECUTOR_CONCURRENCY": "0", "TIMER_CONCURRENCY": "0", // so that it ends
 	}
 	_, errs, code := flunqWith(t.Context(), env, "serve", "--http", "")
-	if code != 2 || !strings.Contains(errs, "CONFIG_PATH=scheduler.yaml has no effect without --scheduler or APP_MODE=api, consumer or worker") {
+	if code != 2 || !strings.Contains(errs, "CONFIG_PATH=scheduler.yaml has no effect without --scheduler, SCHEDULER_ENABLED=true or APP_MODE=api, consumer or worker") {
 		t.Errorf("%d\n%s", code, errs)
 	}
 }

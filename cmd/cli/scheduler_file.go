@@ -202,7 +202,8 @@ func SchedulerMode(sh *Shell) (string, error) {
 // for, CONFIG_PATH names. Without one it returns nil.
 func SchedulerConfig(sh *Shell, flag string, asked bool) (*SchedulerFile, error) {
 	mode, _ := SchedulerMode(sh)
-	enabled, _ := strconv.ParseBool(sh.Env("SCHEDULER_ENABLED"))
+	enabled := false
+	_ = truth(&enabled).Set(sh.Env("SCHEDULER_ENABLED")) // LoadSettings reports what is neither true nor false
 	path := flag
 	if path == "" && (asked || enabled || mode != "") {
 		path = sh.Env("CONFIG_PATH")

@@ -153,7 +153,7 @@ func (s *server) run(ctx context.Context) error {
 			log.WarnContext(ctx, "setting without effect", "setting", warning)
 		}
 	} else if path := s.sh.Env("CONFIG_PATH"); path != "" {
-		log.WarnContext(ctx, "setting without effect", "setting", "CONFIG_PATH="+path+" has no effect without --scheduler or APP_MODE=api, consumer or worker")
+		log.WarnContext(ctx, "setting without effect", "setting", "CONFIG_PATH="+path+" has no effect without --scheduler, SCHEDULER_ENABLED=true or APP_MODE=api, consumer or worker")
 	}
 	r, err := s.await(ctx, log)
 	if err != nil || r == nil {

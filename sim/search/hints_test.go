@@ -105,7 +105,7 @@ do:
 	}
 }
 
-// An event that is an input is not lost because nobody listens when it is emitted: it comes later.
+// An input can be delivered later, so it is not lost if nobody listens when it is emitted.
 func TestSearchInputs(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
