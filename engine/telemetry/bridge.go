@@ -58,6 +58,6 @@ func (b *Bridge) Lag(lags map[string]int64) {
 	b.lag.Reset()
 	for name, lag := range lags {
 		at := strings.LastIndexByte(name, '/')
-		b.lag.WithLabelValues(b.topics.of(name[:at]), name[at+1:]).Set(float64(lag))
+		b.lag.WithLabelValues(b.topics.of(name[:at]), name[at+1:]).Add(float64(lag)) // topics may share a label
 	}
 }

@@ -194,7 +194,7 @@ type serviceHealth struct {
 
 // groups returns the health of each service of a process, and of all together.
 func groups(e *engine.Engine) (found map[string]*serviceHealth, total serviceHealth) {
-	found = map[string]*serviceHealth{}
+	found, total.Status = map[string]*serviceHealth{}, engine.Unhealthy // until a service has started
 	for _, s := range e.Health() {
 		h := found[s.Kind]
 		if h == nil {

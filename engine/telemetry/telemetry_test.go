@@ -217,7 +217,8 @@ func TestTimerLog(t *testing.T) {
 	}
 }
 
-// The worker's health has the documented fields; without Redis nothing is ready.
+// The worker's health has the documented fields; without services a process is not healthy, and without
+// Redis it is not ready.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -233,6 +234,9 @@ func TestHealth(t *testing.T) {
 		if _, ok := health[name]; !ok {
 			t.Errorf("no field %s in %s", name, page)
 		}
+	}
+	if code, body := s.page(t, "/health"); code != http.StatusServiceUnavailable || !strings.Contains(body, `"status":"unhealthy"`) {
+		t.Errorf("healthy without services: %d %s", code, body)
 	}
 	s.mini.Close()
 	if code, body := s.page(t, "/readyz"); code != http.StatusServiceUnavailable {

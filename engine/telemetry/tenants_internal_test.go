@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,5 +36,28 @@ func TestGaugesShareLabels(t *testing.T) {
 	}
 	if got := g.values[desc][otherTenants].value; got != 5 {
 		t.Errorf("the value is %v, want 5", got)
+	}
+}
+
+// The lag of topics that share a label is their sum.
+func TestBridgeLagSharesLabels(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	b := NewBridge(slog.New(slog.DiscardHandler), registry)
+	lags := map[string]int64{}
+	for i := range maxTenants + 3 {
+		lags[fmt.Sprintf("t%d/0", i)] = 2
+	}
+	b.Lag(lags)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, m := range families[0].GetMetric() {
+		sum += m.GetGauge().GetValue()
+	}
+	if want := 2.0 * (maxTenants + 3); sum != want {
+		t.Errorf("%s of all topics is %v, want %v", families[0].GetName(), sum, want)
 	}
 }
