@@ -276,7 +276,8 @@ func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string
 		}
 	})
 	if len(out) > 0 {
-		r.failed = errs
+		// A loss is noticed only once.
+		r.failed = append(slices.DeleteFunc(r.failed, func(err error) bool { return !errors.Is(err, cloudevents.ErrLost) }), errs...)
 		return out, nil
 	}
 	if len(errs) > 0 {
@@ -316,7 +317,6 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	}
 	var missing, readable []string
 	errs := r.failed
-	r.failed = nil
 	for _, topic := range topics {
 		detail := meta.Topics[topic]
 		known := r.topics[topic]
@@ -338,7 +338,7 @@ func (r *Receiver) prepare(ctx context.Context, topics []string, after func(stri
 	if err != nil {
 		return err
 	}
-	errs = append(errs, lost...)
+	errs, r.failed = append(errs, lost...), nil
 	r.refreshed = time.Now()
 	for _, topic := range missing {
 		problem, tried := problems[topic]

@@ -416,26 +416,12 @@ func TestReceiverLoss(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, append(test.opts, kfake.SeedTopics(1, inTopic))...)
-			x := &taking{t: t, o: kafka.BridgeOptions{Options: f.options(), Group: "flunq"}, positions: map[string]cloudevents.Position{}}
-			x.o.Wait = 100 * time.Millisecond
-			put := func(values ...string) {
-				t.Helper()
-				cl, err := kgo.NewClient(kgo.SeedBrokers(x.o.Brokers...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer cl.Close()
-				for _, value := range values {
-					if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: inTopic, Value: []byte(value)}).FirstErr(); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			x := newTaking(t, f)
 			x.start()
 			defer func() { x.stop() }()
-			put("0")
+			x.put("0")
 			f.keep()
-			put("1")
+			x.put("1")
 			x.until("01", "")
 			if test.while != "reading" {
 				x.stop()
@@ -445,20 +431,20 @@ func TestReceiverLoss(t *testing.T) {
 				x.fetch()
 			}
 			if test.while == "stopped" {
-				put("2")
+				x.put("2")
 			}
 			if err := test.lose(f); err != nil {
 				t.Fatal(err)
 			}
-			put("3")
+			x.put("3")
 			if len(test.want) > 2 {
-				put("4")
+				x.put("4")
 			}
 			if test.while == "stopped" {
 				x.start()
 			}
 			x.until("01"+test.want[:len(test.want)-1], test.says)
-			put(test.want[len(test.want)-1:])
+			x.put(test.want[len(test.want)-1:])
 			x.until("01"+test.want, test.says)
 			for range 5 {
 				x.fetch()
@@ -470,6 +456,29 @@ func TestReceiverLoss(t *testing.T) {
 	}
 }
 
+// A loss is reported even if messages keep arriving.
+func TestReceiverLossInBusyTopic(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, inTopic))
+	x := newTaking(t, f)
+	x.start()
+	x.put("0")
+	x.until("0", "")
+	x.stop()
+	x.put("1")
+	if err := f.cluster.DeleteRecords(inTopic, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	x.start()
+	defer x.stop()
+	for end := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(errors.Join(x.errs...)), "removed the offsets 1 to 1 before"); x.fetch() {
+		if time.Now().After(end) {
+			t.Fatalf("the loss is not reported: got %s: %v", x.got, errors.Join(x.errs...))
+		}
+		x.put("2")
+	}
+}
+
 // taking takes records as the bridge does.
 type taking struct {
 	t         *testing.T
@@ -478,6 +487,27 @@ type taking struct {
 	positions map[string]cloudevents.Position
 	got       string
 	errs      []error
+}
+
+func newTaking(t *testing.T, f *fake) *taking {
+	x := &taking{t: t, o: kafka.BridgeOptions{Options: f.options(), Group: "flunq"}, positions: map[string]cloudevents.Position{}}
+	x.o.Wait = 100 * time.Millisecond
+	return x
+}
+
+// put appends records to the topic.
+func (x *taking) put(values ...string) {
+	x.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(x.o.Brokers...))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, value := range values {
+		if err := cl.ProduceSync(x.t.Context(), &kgo.Record{Topic: inTopic, Value: []byte(value)}).FirstErr(); err != nil {
+			x.t.Fatal(err)
+		}
+	}
 }
 
 func (x *taking) start() {
