@@ -228,17 +228,15 @@ const readLately = time.Minute
 func (v View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 	const few = 1 // entries that Redis samples
 	pipe := v.rdb.Pipeline()
-	out := make([]int64, len(ids))
-	for _, id := range ids {
-		pipe.MemoryUsage(ctx, v.keys.History(tenant, id), few)
+	sizes := make([]*redis.IntCmd, len(ids))
+	for i, id := range ids {
+		sizes[i] = pipe.MemoryUsage(ctx, v.keys.History(tenant, id), few)
 	}
-	replies, _ := pipe.Exec(ctx) // a refused command leaves its size unknown
-	for i := range out {
-		out[i] = -1
-		if size, ok := replies[i].(interface{ Result() (int64, error) }); ok {
-			if n, err := size.Result(); err == nil {
-				out[i] = n
-			}
+	_, _ = pipe.Exec(ctx) // a refused command leaves its size unknown
+	out := make([]int64, len(ids))
+	for i, size := range sizes {
+		if out[i] = size.Val(); size.Err() != nil {
+			out[i] = -1
 		}
 	}
 	return out
