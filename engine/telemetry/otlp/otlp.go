@@ -52,7 +52,7 @@ type Exporter struct {
 
 	ended   chan execution // ended executions whose traces have not been sent
 	dropped prometheus.Counter
-	stop    func(context.Context) // sends the remaining traces; nil if nothing reads ended
+	stop    func() // sends the remaining traces; nil if nothing reads ended
 
 	closers []func(context.Context) error
 
@@ -259,7 +259,7 @@ func (e *Exporter) Metrics(ctx context.Context, registry *prometheus.Registry) {
 	e.closers = append(e.closers, sdkmetric.NewMeterProvider(sdkmetric.WithResource(e.about(ctx)), sdkmetric.WithReader(reader)).Shutdown)
 }
 
-// grace is how long Close waits for the collector.
+// grace is how long Close waits for the histories of ended executions, and then for the collector.
 const grace = 2 * time.Second
 
 // Close sends what is left, within a few seconds, and closes the exporter. Anything logged, observed
@@ -268,11 +268,11 @@ func (e *Exporter) Close(ctx context.Context) {
 	if e == nil {
 		return
 	}
+	if e.stop != nil {
+		e.stop()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	if e.stop != nil {
-		e.stop(ctx)
-	}
 	var closing sync.WaitGroup
 	for _, end := range e.closers {
 		closing.Go(func() {

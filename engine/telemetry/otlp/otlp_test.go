@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	logs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	traces "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -429,5 +430,30 @@ func TestCollectorAway(t *testing.T) {
 	out.Close(t.Context())
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("Close took %v", took)
+	}
+}
+
+// A Redis that hangs takes none of the time in which the collector gets what is left.
+func TestRedisHangs(t *testing.T) {
+	c := new(collector)
+	server := httptest.NewServer(c)
+	defer server.Close()
+	hanging, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hanging.Close()
+	out := open(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
+	registry := prometheus.NewRegistry()
+	out.Metrics(t.Context(), registry)
+	rdb := redis.NewClient(&redis.Options{Addr: hanging.Addr().String()})
+	defer rdb.Close()
+	out.Trace(t.Context(), store.New(rdb, store.Options{}))
+	out.Observe(0, []event.Event{{Type: event.WorkflowCompleted, Tenant: tenant, Execution: "o-1"}})
+	out.Close(t.Context())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.metrics, "flunq_traces_dropped_total") {
+		t.Errorf("the collector has the metrics %v", c.metrics)
 	}
 }

@@ -102,9 +102,11 @@ func (e *Exporter) Trace(ctx context.Context, st *store.Store) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	e.stop = func(patience context.Context) {
+	e.stop = func() {
 		defer cancel()
 		close(stopping)
+		patience, done := context.WithTimeout(ctx, grace)
+		defer done()
 		select {
 		case <-stopped:
 		case <-patience.Done():
