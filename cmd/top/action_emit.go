@@ -78,10 +78,7 @@ func eventOf(text string) (e event.Event, err error) {
 
 func setAttribute(e *event.Event, name string, value any) error {
 	text, isText := value.(string)
-	for member, into := range map[string]*string{"id": &e.ID, "source": &e.Source, "type": (*string)(&e.Type)} {
-		if name != member {
-			continue
-		}
+	if into := map[string]*string{"id": &e.ID, "source": &e.Source, "type": (*string)(&e.Type)}[name]; into != nil {
 		if !isText || text == "" {
 			return fmt.Errorf("%s: want a non-empty string", name)
 		}

@@ -210,17 +210,14 @@ func (o *Out) publish(ctx context.Context) error {
 	stopped := map[string]bool{} // tenants with an entry that could not be published now
 	for {
 		wave, messages, err := o.wave(ctx, stopped)
-		errs = append(errs, err)
-		if len(wave) == 0 || store.Down(o.store, err) {
-			break
+		if len(wave) > 0 && !store.Down(o.store, err) {
+			errs = append(errs, o.publishWave(ctx, wave, messages, stopped)...)
 		}
-		errs = append(errs, o.publishWave(ctx, wave, messages, stopped)...)
-		err = o.acknowledge(ctx)
-		if errs = append(errs, err); store.Down(o.store, err) {
-			break
+		err = errors.Join(err, o.acknowledge(ctx))
+		if errs = append(errs, err); len(wave) == 0 || store.Down(o.store, err) {
+			return errors.Join(errs...)
 		}
 	}
-	return errors.Join(append(errs, o.acknowledge(ctx))...)
 }
 
 // wave returns the next entries to publish, and their messages. Entries that are not published

@@ -26,9 +26,7 @@ type Feed struct {
 	opts     Options
 	producer *producer
 
-	mu     sync.Mutex // guards group against Close
-	group  *kgo.Client
-	closed bool
+	group  *kgo.Client     // nil before the first Fetch
 	epochs map[int32]int32 // leader epochs, by partition, at the time of the fetch
 	exists bool            // the topic
 
@@ -165,11 +163,6 @@ func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 		}
 		f.exists = true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, kgo.ErrClientClosed
-	}
 	if f.group != nil {
 		return f.group, nil
 	}
@@ -225,15 +218,11 @@ func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) er
 
 // Close commits marked offsets and leaves the group. No other call may be in progress.
 func (f *Feed) Close(ctx context.Context) error {
-	f.mu.Lock()
-	f.closed = true
-	group := f.group
-	f.mu.Unlock()
 	f.producer.close()
-	if group == nil {
+	if f.group == nil {
 		return nil
 	}
-	err := f.commit(ctx, group)
-	group.CloseAllowingRebalance()
+	err := f.commit(ctx, f.group)
+	f.group.CloseAllowingRebalance()
 	return err
 }

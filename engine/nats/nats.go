@@ -155,8 +155,7 @@ type Client struct {
 	attempts chan error
 	denials  denials
 
-	mu      sync.Mutex
-	created bool // the stream exists
+	exists bool // the stream, when Publish last needed it
 
 	readers map[string]*reader // by topic
 	arrived chan arrival
@@ -185,7 +184,7 @@ type arrival struct {
 	msg    jetstream.Msg
 }
 
-// buffered is the maximum number of received messages that Fetch has not returned yet.
+// buffered is how many messages of a topic are received ahead of Fetch, and the most that it returns.
 const buffered = 500
 
 // New returns a Client. It connects when a server responds.
@@ -299,11 +298,14 @@ func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	errs := make([]error, len(messages))
-	if err := c.exists(ctx); err != nil {
-		for i := range errs {
-			errs[i] = err
+	if !c.exists {
+		if _, err := c.stream(ctx); err != nil {
+			for i := range errs {
+				errs[i] = err
+			}
+			return errs
 		}
-		return errs
+		c.exists = true
 	}
 	acks := make([]jetstream.PubAckFuture, len(messages))
 	subjects := make([]string, len(messages))
@@ -341,18 +343,6 @@ func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []
 	return errs
 }
 
-// exists makes sure once that the stream exists.
-func (c *Client) exists(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.created {
-		return nil
-	}
-	_, err := c.stream(ctx)
-	c.created = err == nil
-	return err
-}
-
 // Error codes that the client library does not name.
 const (
 	tooLarge      jetstream.ErrorCode = 10054 // a message is larger than the stream allows
@@ -368,9 +358,7 @@ func (c *Client) classify(err error, topic string) error {
 	case errors.Is(err, nats.ErrMaxPayload), errors.As(err, &api) && api.ErrorCode == tooLarge:
 		return fmt.Errorf("%w: %w", cloudevents.ErrRefused, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.created = false                                 // the stream may have been deleted
+	c.exists = false                                  // it may have been deleted
 	if errors.Is(err, nats.ErrReconnectBufExceeded) { // Options.connect allows no buffer
 		return fmt.Errorf("no connection to NATS at %s", c.opts.Address())
 	}
@@ -380,7 +368,7 @@ func (c *Client) classify(err error, topic string) error {
 	return fmt.Errorf("publish to %s.TYPE of stream %s: %w", topic, c.opts.Stream, err)
 }
 
-// token converts a string to the last tokens of a subject, which its dots separate.
+// token converts a string to the last tokens of a subject; its dots separate them.
 func token(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r <= ' ' || r == '*' || r == '>' || r == '\u007f' {
