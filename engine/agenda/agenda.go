@@ -84,7 +84,7 @@ func eventKey(prefix, id string) string { return prefix + ":event:" + id }
 
 // packed returns an id, a UUID, as the 16 bytes that an index holds.
 func packed(id string) string {
-	bytes, _ := hex.DecodeString(strings.ReplaceAll(id, "-", "")) // callers have checked that id is a UUID
+	bytes, _ := hex.DecodeString(strings.ReplaceAll(id, "-", "")) // callers have checked ids; only a cursor may have another text
 	return string(bytes)
 }
 

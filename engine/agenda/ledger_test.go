@@ -352,3 +352,21 @@ func testStreams(t *testing.T, server redisServer) {
 		t.Errorf("not in the stream: %v", want)
 	}
 }
+
+// A list of few events among many others reads many at once.
+func TestListFewOfMany(t *testing.T) {
+	t.Parallel()
+	w := newBench(t)
+	base := time.Now().Add(time.Hour)
+	if _, err := w.ledger.Place(t.Context(), w.events(1000, func(i int) time.Time { return base.Add(time.Duration(i) * time.Second) })); err != nil {
+		t.Fatal(err)
+	}
+	before := w.info(t, "stats", "total_commands_processed")
+	filter := schedule.Filter{Topic: "rare", Status: schedule.Scheduled, Limit: 1}
+	if found, next, err := w.ledger.List(t.Context(), filter); len(found) > 0 || next != "" || err != nil {
+		t.Fatalf("found %v, %q, %v", found, next, err)
+	}
+	if commands := w.info(t, "stats", "total_commands_processed") - before; commands > 20_000 {
+		t.Errorf("it took %v commands", commands)
+	}
+}

@@ -40,8 +40,10 @@ func listsOf(s schedule.Status) []string {
 	}
 }
 
-// maxExamined limits the events that are read for one page if most of them do not match.
-const maxExamined = 5000
+const (
+	maxExamined = 5000 // events that are read for one page if most of them do not match
+	together    = 500  // events that are read in one step
+)
 
 // position is where a page begins.
 type position struct {
@@ -91,7 +93,8 @@ func (l Ledger) List(ctx context.Context, filter schedule.Filter) ([]schedule.Ev
 		if at.list == closedList {
 			read = l.closed
 		}
-		found, n, next, err := read(ctx, at, &filter, filter.Limit-len(out))
+		left := filter.Limit - len(out)
+		found, n, next, err := read(ctx, at, &filter, left, max(left, min(examined, together))) // the more did not match, the more at once
 		if err != nil {
 			return nil, "", err
 		}
@@ -114,8 +117,8 @@ type entry struct {
 	partition int
 }
 
-// page reads up to limit events of a set. It also returns how many ids it has examined.
-func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter, limit int) (found []schedule.Event, examined int, next position, err error) {
+// page reads up to limit events of a set. It examines up to most ids, and returns how many it has examined.
+func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter, limit, most int) (found []schedule.Event, examined int, next position, err error) {
 	partitions, err := l.listed(ctx, filter)
 	if err != nil {
 		return nil, 0, next, err
@@ -126,7 +129,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	}
 	calls := make([]wire.Call, len(partitions))
 	for i, p := range partitions {
-		calls[i] = wire.Call{Keys: []string{l.keys.prefix(p)}, Args: []any{from.list, from.at, packed(from.after), until, limit + 1}}
+		calls[i] = wire.Call{Keys: []string{l.keys.prefix(p)}, Args: []any{from.list, from.at, packed(from.after), until, most + 1}}
 	}
 	replies, _ := l.rdb.RunEach(ctx, pageScript(), calls)
 	var entries []entry
@@ -140,18 +143,17 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id)) })
-	next = position{list: from.list}
-	if len(entries) > limit {
-		entries = entries[:limit]
-		last := entries[limit-1]
-		next.at, next.after = strconv.FormatInt(last.at, 10), last.id
-	}
-	keys := make([]string, len(entries))
-	for i, e := range entries {
+	keys := make([]string, min(len(entries), most))
+	for i, e := range entries[:len(keys)] {
 		keys[i] = eventKey(l.keys.prefix(e.partition), e.id)
 	}
-	found, err = l.matching(ctx, keys, from.list, filter)
-	return found, len(entries), next, err
+	found, examined, err = l.matching(ctx, keys, from.list, filter, limit)
+	next = position{list: from.list}
+	if err == nil && examined < len(entries) {
+		last := entries[examined-1]
+		next.at, next.after = strconv.FormatInt(last.at, 10), last.id
+	}
+	return found, examined, next, err
 }
 
 // listed returns the partitions that a filter selects.
@@ -163,16 +165,16 @@ func (l Ledger) listed(ctx context.Context, filter *schedule.Filter) ([]int, err
 	return []int{*filter.Partition}, nil
 }
 
-// matching reads the records of a list that match a filter.
-func (l Ledger) matching(ctx context.Context, keys []string, list string, filter *schedule.Filter) ([]schedule.Event, error) {
+// matching reads up to limit records of a list that match a filter. It also returns how many of the keys it
+// has examined.
+func (l Ledger) matching(ctx context.Context, keys []string, list string, filter *schedule.Filter, limit int) (out []schedule.Event, examined int, err error) {
 	if len(keys) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	records, err := l.rdb.MGet(ctx, keys...).Result()
 	if err != nil {
-		return nil, store.Failed("list events", err)
+		return nil, 0, store.Failed("list events", err)
 	}
-	var out []schedule.Event
 	for i, record := range records {
 		text, ok := record.(string)
 		if !ok {
@@ -180,17 +182,20 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 		}
 		e, err := decode(keys[i][strings.LastIndexByte(keys[i], ':')+1:], text)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if listsOf(e.Status)[0] == list && filter.Matches(&e) {
-			out = append(out, e)
+			if out = append(out, e); len(out) == limit {
+				return out, i + 1, nil
+			}
 		}
 	}
-	return out, nil
+	return out, len(keys), nil
 }
 
-// closed reads some FIRED or CANCELLED events. It also returns how many records it has examined.
-func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, limit int) (found []schedule.Event, examined int, next position, err error) {
+// closed reads up to limit FIRED or CANCELLED events from up to most records. It also returns how many keys it
+// has scanned.
+func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, limit, most int) (found []schedule.Event, scanned int, next position, err error) {
 	pattern := l.keys.everyEvent()
 	if filter.Partition != nil {
 		pattern = eventKey(l.keys.prefix(*filter.Partition), "*")
@@ -200,7 +205,6 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 	if err = errors.Join(err, parseErr); err != nil {
 		return nil, 0, next, fmt.Errorf("%w: %w", schedule.ErrCursor, err)
 	}
-	const together = 500
 	node, _, err := wire.MasterOf(ctx, l.rdb, l.keys.partitions())
 	if err != nil {
 		return nil, 0, next, store.Failed("list events", err)
@@ -218,11 +222,10 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 		return nil, 0, next, err
 	}
 	selected = selected[min(skipped, len(selected)):]
-	if len(selected) > limit {
-		selected = selected[:limit]
-		next.at, next.after = from.at, strconv.Itoa(skipped+limit)
+	found, examined, err := l.matching(ctx, selected[:min(most, len(selected))], closedList, filter, limit)
+	if examined < len(selected) {
+		next.at, next.after = from.at, strconv.Itoa(skipped+examined)
 	}
-	found, err = l.matching(ctx, selected, closedList, filter)
 	return found, len(keys), next, err
 }
 
