@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/dynamo/dynamotest"
 	"flunq.io/flunq/engine/event"
@@ -295,6 +296,17 @@ func TestDoctorOnReplica(t *testing.T) {
 			t.Fatalf("the master does not speak of its replica: %+v", d)
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+	for wait, want := range map[string]string{"1": "ok", "all": "ok", "2": "bad"} {
+		env := func(s *cli.Streams) { s.Env = environment(map[string]string{"REDIS_WAIT": wait}) }
+		stdout, stderr, _ := flunq(t, env, "doctor", "-o", "json", "--redis-url", "redis://"+master.Addr())
+		var d diagnosis
+		if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+			t.Fatal(err, stderr)
+		}
+		if state, text := d.says("failover"); state != want || !strings.Contains(text, "REDIS_WAIT") {
+			t.Errorf("REDIS_WAIT=%s: %s %s", wait, state, text)
+		}
 	}
 }
 

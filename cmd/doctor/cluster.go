@@ -30,7 +30,7 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 			continue
 		}
 		names = append(names, m.Address)
-		all = append(all, append(ofServer(m.Server), ofClock(m.Server, before.Add(took/2), took)))
+		all = append(all, append(d.ofServer(m.Server), ofClock(m.Server, before.Add(took/2), took)))
 		d.server = m.Server
 	}
 	for n := 0; len(all) > 0 && n < len(all[0]); n++ {

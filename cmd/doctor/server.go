@@ -37,7 +37,7 @@ func (d *doctor) checkServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.add(slices.DeleteFunc(append(ofServer(v), clock, latency), func(f finding) bool { return f.Check == "" })...)
+	d.add(slices.DeleteFunc(append(d.ofServer(v), clock, latency), func(f finding) bool { return f.Check == "" })...)
 	return nil
 }
 
@@ -62,8 +62,8 @@ func (d *doctor) checkLatency(ctx context.Context) (f finding, err error) {
 }
 
 // ofServer checks what a server says about itself. A finding without a check says nothing.
-func ofServer(v store.Server) []finding {
-	return []finding{ofVersion(v), ofRole(v), ofPersistence(v), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v)}
+func (d *doctor) ofServer(v store.Server) []finding {
+	return []finding{ofVersion(v), ofRole(v), ofPersistence(v), ofFailover(v, d.settings.Confirmed), ofEviction(v), ofMemory(v), ofClients(v)}
 }
 
 // ofVersion checks the kind and version of the server.
@@ -165,14 +165,20 @@ func lastSave(v store.Server) string {
 	return text
 }
 
-// ofFailover reports what a failover would lose.
-func ofFailover(v store.Server) finding {
-	if v.Role != "master" || v.Replicas < 1 {
+// ofFailover reports what a failover would lose. A write counts as done when confirmed replicas have it
+// (REDIS_WAIT).
+func ofFailover(v store.Server, confirmed int) finding {
+	if v.Role != "master" || max(v.Replicas, int64(confirmed)) < 1 {
 		return finding{}
 	}
 	f := finding{Check: "failover", State: isDoubtful}
 	f.Text = "replication is asynchronous: a failover may lose the last writes, and a master that is cut off accepts more writes that are lost"
 	switch {
+	case int64(confirmed) > v.Replicas:
+		f.State, f.Remedy = isBad, "connect replicas, or lower REDIS_WAIT"
+		f.Text = fmt.Sprintf("REDIS_WAIT=%d, but the master has %s: no write counts as done", confirmed, history.Count(int(v.Replicas), "replica"))
+	case confirmed != 0:
+		f.State, f.Text = isFine, "replication is asynchronous, but no write counts as done before replicas have it (REDIS_WAIT)"
 	case v.Guarded > 0:
 		f.State = isFine
 		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s accepts none", history.Count(int(v.Guarded), "replica"))
