@@ -83,6 +83,21 @@ func TestOverview(t *testing.T) {
 	w.until("nothing runs", func() bool { return len(w.overview().Running) == 0 })
 }
 
+// A group that does not exist yet has the whole stream to read.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t)
+	w.start("early", "nap", nap)
+	for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
+		w.rdb.XGroupDestroy(t.Context(), w.store.Keys().Stream(tenant), group)
+	}
+	for _, s := range w.overview().Services {
+		if s.Lag != 1 {
+			t.Errorf("service %+v", s)
+		}
+	}
+}
+
 // addStopped adds a process that was stopped, whose consumer is left.
 func (w *environment) addStopped(consumer string) {
 	w.Helper()

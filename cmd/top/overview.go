@@ -163,18 +163,20 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 			}
 		}
 	}
+	var length int64
 	for _, s := range streams {
+		length = s.Length
 		for _, g := range s.Groups {
 			o.Services = append(o.Services, l.service(g, services, running, now))
 		}
 	}
-	// A group that does not exist yet may have running processes.
+	// A group that does not exist yet may have running processes, and has the whole stream to read.
 	for _, group := range slices.Sorted(maps.Keys(services)) {
 		name := services[group]
 		if slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
 			continue
 		}
-		s := l.service(inspect.Group{Name: group}, services, running, now)
+		s := l.service(inspect.Group{Name: group, Lag: length}, services, running, now)
 		if s.Alive == 0 {
 			s.Note = "has not read yet"
 		}
