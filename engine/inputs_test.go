@@ -89,11 +89,45 @@ func TestReplayedInput(t *testing.T) {
 	})
 }
 
+// An input that finds its execution ended by another one is not recorded with a reason for a rejection.
+func TestInputsTogether(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
+		e := listening(t, rdb)
+		stream := e.Store.Keys().Stream(tenant)
+		if _, err := rdb.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for _, key := range []string{"1", "2"} {
+				fired, now := inputOf(t, e, key, 0)
+				fired.Key = key
+				pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: e.Store.Fields(event.Event{
+					ID: "fired" + key, Source: "/test", Type: event.TimerFired, Time: now, Tenant: tenant, Workflow: fired.Workflow, Execution: "x",
+					Data: event.Encode(event.Fired{Timer: fired, ScheduledFor: fired.FireAt, FiredAt: fired.FireAt}),
+				})})
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ended(t, e, "x")
+		var seen []store.Observation
+		await(t, "both outcomes are recorded", func() bool {
+			seen, _, _ = e.Store.Observations(t.Context(), tenant, "", 10)
+			return len(seen) == 2
+		})
+		for _, o := range seen {
+			if want := map[string]store.InputOutcome{"1": store.InputAccepted, "2": store.InputCompleted}[o.Key]; o.Outcome != want || o.Reason != "" {
+				t.Errorf("input %s: %s, %q", o.Key, o.Outcome, o.Reason)
+			}
+		}
+	})
+}
+
 // listening runs an engine with an execution x that listens for an event.
 func listening(t *testing.T, rdb wire.Redis) *engine.Engine {
 	t.Helper()
 	opts := engine.Defaults()
 	opts.Process, opts.Transport, opts.Workers, opts.Executors, opts.Timers = "p", http.DefaultTransport, 2, 1, 1
+	opts.Observations = true
 	opts.Retry.Attempts = 20 // enough for a slow machine
 	opts.Block(10 * time.Millisecond)
 	e := prepared(t, rdb, opts)

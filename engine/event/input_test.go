@@ -81,3 +81,12 @@ func TestParseRejection(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckInputKey(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]bool{"k": true, "a b/ü{}": true, "": false, "a\n": false, "\xff": false} {
+		if err := event.CheckInputKey(key); err == nil != want {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (s *Service) addInput(c *store.Commit, in *decide.InputDecision) error {
 		r.Outcome = store.InputDuplicate
 		return nil
 	case c.Ended: // by an event that came before in the same step
-		r.Outcome = store.InputCompleted
+		r.Outcome, in.Why = store.InputCompleted, ""
 	default:
 		if err := s.rejectInput(c, in); err != nil {
 			return err
