@@ -120,7 +120,7 @@ func (o *Options) check() error {
 		errs = append(errs, fmt.Errorf("events go to topic %q: want %s in the name, or tenants would read each other's events", o.Topic, TenantMark))
 	}
 	for _, topic := range o.Listen {
-		if strings.TrimSuffix(topic, ".>") == o.Topic {
+		if prefix, below := strings.CutSuffix(topic, ">"); topic == o.Topic || below && strings.HasPrefix(o.Topic+".", prefix) {
 			errs = append(errs, fmt.Errorf("events go to topic %q, which is also read: want two different topics", topic))
 		}
 	}

@@ -171,6 +171,8 @@ func TestOptions(t *testing.T) {
 		"{tenant} in the name":      func(o *bridge.Options) { o.Topic = "events" },
 		"two different topics":      func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic) },
 		"want two different topics": func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
+		"which is also read":        func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.>") },
+		"is also read":              func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.{tenant}.>") },
 		"not one of":                func(o *bridge.Options) { o.Trusted = []string{"other"} },
 	} {
 		bad := good

@@ -72,7 +72,8 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 		}
 	}))
 	errs := []error{e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)}
-	errs = slices.CompactFunc(errs, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }) // of one variable
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	errs = slices.CompactFunc(errs, func(a, b error) bool { return a.Error() == b.Error() }) // of one variable
 	if err := errors.Join(errs...); err != nil {
 		e.Close(ctx)
 		return nil, err

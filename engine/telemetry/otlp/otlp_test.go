@@ -369,7 +369,7 @@ func TestWrongVariables(t *testing.T) {
 	for want, variables := range map[string]map[string]string{
 		`OTEL_TRACES_EXPORTER is "zipkin": want otlp or none`: {"OTEL_TRACES_EXPORTER": "zipkin"},
 		`OTEL_EXPORTER_OTLP_PROTOCOL is "http/json": want http/protobuf or grpc`: {
-			"OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+			"OTEL_TRACES_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
 		},
 		`OTEL_EXPORTER_OTLP_ENDPOINT is "ftp://localhost": want a URL such as http://localhost:4318`:        {"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://localhost"},
 		`OTEL_EXPORTER_OTLP_ENDPOINT is "localhost:4318": want a URL such as http://localhost:4318`:         {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
