@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/workflows"
 )
 
@@ -96,7 +96,7 @@ func (s *starter) run(given string) error {
 	}
 	folder, name := filepath.Split(strings.TrimSuffix(given, ".yaml"))
 	name = cmp.Or(name, s.from)
-	if !startName.MatchString(name) {
+	if !dsl.IsName(name) {
 		return cli.Misusef("init: no workflow can be named %q: want 1 to 63 letters, digits and hyphens, with no hyphen first or last", name)
 	}
 	e, err := workflows.Load(patterns()[at].example)
@@ -125,9 +125,6 @@ func (s *starter) run(given string) error {
 	}
 	return nil
 }
-
-// startName matches the names that a workflow may have.
-var startName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
 // starterFile is a file that flunq init writes.
 type starterFile struct {

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -101,15 +101,15 @@ const (
 const here = "\x01here\x01"
 
 var (
-	typed   = regexp.MustCompile(`(?:https?:)?[\p{L}\p{M}\p{N}\p{So}_./-]*$`)
-	typedJQ = regexp.MustCompile(`[\w$@]*$`)
+	typed   = lazyregexp.New(`(?:https?:)?[\p{L}\p{M}\p{N}\p{So}_./-]*$`)
+	typedJQ = lazyregexp.New(`[\w$@]*$`)
 )
 
 // complete returns what can be written at a position.
 func (d *document) complete(p position) []completion {
 	at := d.bytePosition(p)
 	before, behind := d.lines[at.line][:at.byte], d.lines[at.line][at.byte:]
-	start := at.byte - len(typed.FindString(before))
+	start := at.byte - len(typed().FindString(before))
 	with := func(text string) (*document, *node) {
 		lines := slices.Clone(d.lines)
 		lines[at.line] = text
@@ -208,7 +208,7 @@ func variables() map[string]string {
 
 // jq returns the variables and functions that an expression can use in the value of a node.
 func (d *document) jq(n *node, at bytePosition, before string) []completion {
-	word := typedJQ.FindString(before)
+	word := typedJQ().FindString(before)
 	start := at.byte - len(word)
 	if strings.HasSuffix(before[:start], ".") {
 		return []completion{} // a member of data, whose names are unknown

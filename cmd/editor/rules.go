@@ -2,11 +2,11 @@ package editor
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -162,7 +162,7 @@ func (l *linter) lists() {
 	}
 }
 
-var templateVariable = regexp.MustCompile(`\{([A-Za-z0-9_-]+)\}`)
+var templateVariable = lazyregexp.New(`\{([A-Za-z0-9_-]+)\}`)
 
 // variables checks the URI template of a call whose input is known from input.from or from the set
 // task before it.
@@ -187,7 +187,7 @@ func (l *linter) variables(list dsl.TaskList, i int, t *dsl.Task) {
 	for _, f := range known.Fields {
 		names = append(names, f.Key)
 	}
-	for _, m := range templateVariable.FindAllStringSubmatch(endpoint.Text(), -1) {
+	for _, m := range templateVariable().FindAllStringSubmatch(endpoint.Text(), -1) {
 		if !slices.Contains(names, m[1]) {
 			suggestion := "the input has " + strings.Join(names, ", ")
 			if meant := spelling.Word(m[1], names); meant != "" {
@@ -238,7 +238,7 @@ func (l *linter) unused() {
 			}
 		}
 	}
-	if use.Get("secrets") == nil || computedSecret.MatchString(secrets.String()) {
+	if use.Get("secrets") == nil || computedSecret().MatchString(secrets.String()) {
 		return
 	}
 	for _, item := range use.Get("secrets").Items {
@@ -249,7 +249,7 @@ func (l *linter) unused() {
 }
 
 // computedSecret matches a use of $secrets that does not name the secret.
-var computedSecret = regexp.MustCompile(`\$secrets\s*(?:[^.\s\["]|\.?\[[^"]|$)`)
+var computedSecret = lazyregexp.New(`\$secrets\s*(?:[^.\s\["]|\.?\[[^"]|$)`)
 
 // ignores checks the comments that ignore rules.
 func (l *linter) ignores(all yaml.Ignores) {
@@ -272,7 +272,7 @@ func (l *linter) ignores(all yaml.Ignores) {
 	}
 }
 
-var pattern = regexp.MustCompile(`[*+?|\\^$()\[\]]`)
+var pattern = lazyregexp.New(`[*+?|\\^$()\[\]]`)
 
 // portability finds what other runtimes do differently.
 func (l *linter) portability(ref string, t *dsl.Task, n *yaml.Node) {
@@ -304,7 +304,7 @@ func (l *linter) portability(ref string, t *dsl.Task, n *yaml.Node) {
 				return
 			}
 			for _, f := range with.Fields {
-				if text := f.Value.Text(); f.Key != "data" && !strings.Contains(text, "${") && pattern.MatchString(text) {
+				if text := f.Value.Text(); f.Key != "data" && !strings.Contains(text, "${") && pattern().MatchString(text) {
 					l.Warn(ruleEventPattern, f.Value.Pos, "write an expression on the data, or one filter for each string", "flunq reads this as a regular expression, some runtimes as a plain string")
 				}
 			}

@@ -1,10 +1,10 @@
 package dsl
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -95,14 +95,14 @@ func (p *calls) grpc(n *yaml.Node, s scope) {
 		return
 	}
 	p.textOrExpression(service.Get("name"), "service.name", s)
-	if host, ok := p.text(service.Get("host"), "service.host"); ok && !hostPattern.MatchString(host) {
+	if host, ok := p.text(service.Get("host"), "service.host"); ok && !hostPattern().MatchString(host) {
 		p.Mistake(service.Get("host").Pos, "host: api.example.com", "service.host: %s is not a host name", yaml.Quote(host))
 	}
 	p.whole(service.Get("port"), "service.port", 0, 65535)
 	p.authentication(service.Get("authentication"), s)
 }
 
-var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-.]{0,61}[a-zA-Z0-9])?$`)
+var hostPattern = lazyregexp.New(`^[a-zA-Z0-9](?:[a-zA-Z0-9-.]{0,61}[a-zA-Z0-9])?$`)
 
 func (p *calls) a2a(n *yaml.Node, s scope) {
 	if !p.object(n, "with of call: a2a", keys("agentCard", "server", "method", "parameters").need("method")) {

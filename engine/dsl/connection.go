@@ -2,11 +2,11 @@ package dsl
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -59,11 +59,11 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 		return
 	}
 	src := n.Text()
-	if goTemplate.MatchString(src) {
-		p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(src, goTemplate), "%s: {{ }} is not filled in", what)
+	if goTemplate().MatchString(src) {
+		p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(src, goTemplate()), "%s: {{ }} is not filled in", what)
 		return
 	}
-	for _, m := range template.FindAllStringSubmatch(src, -1) {
+	for _, m := range template().FindAllStringSubmatch(src, -1) {
 		if strings.TrimSpace(m[1]) == "" {
 			p.Warn(ruleTemplate, n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
 				"%s: %s does not name a variable, and becomes empty", what, m[0])
@@ -74,8 +74,8 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 				"%s: {%s} is not expanded: the DSL has only {name} of RFC 6570", what, yaml.Short(m[1]))
 			return
 		}
-		if !templateName.MatchString(m[1]) {
-			p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
+		if !templateName().MatchString(m[1]) {
+			p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate()),
 				"%s: {%s} stands for the member of the task's input with exactly this name", what, yaml.Short(m[1]))
 			return
 		}
@@ -84,10 +84,10 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 		p.Warn(ruleTemplate, n.Pos, "close it: https://host/{name}", "%s: a { without a matching }", what)
 		return
 	}
-	if m := colonSegment.FindStringSubmatch(src); m != nil {
-		p.Warn(ruleTemplate, n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
+	if m := colonSegment().FindStringSubmatch(src); m != nil {
+		p.Warn(ruleTemplate, n.Pos, "write: "+colonSegment().ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
 	}
-	if variablePattern.MatchString(src) && s.has(leadingName(src)) || p.resembles(src, s) {
+	if variablePattern().MatchString(src) && s.has(leadingName(src)) || p.resembles(src, s) {
 		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, yaml.Quote(src))
 		return
 	}
@@ -95,10 +95,10 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 }
 
 var (
-	template     = regexp.MustCompile(`\{([^{}]*)\}`)
-	templateName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	colonSegment = regexp.MustCompile(`/:([A-Za-z_]\w*)`)
-	hostFirst    = regexp.MustCompile(`^(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/|$)`)
+	template     = lazyregexp.New(`\{([^{}]*)\}`)
+	templateName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
+	colonSegment = lazyregexp.New(`/:([A-Za-z_]\w*)`)
+	hostFirst    = lazyregexp.New(`^(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/|$)`)
 )
 
 func pathOf(name string) string {
@@ -114,7 +114,7 @@ func (p *connections) absolute(n *yaml.Node, src, what string) {
 	if strings.HasPrefix(src, "{") {
 		return
 	}
-	u, err := url.Parse(template.ReplaceAllString(src, "x"))
+	u, err := url.Parse(template().ReplaceAllString(src, "x"))
 	switch {
 	case err != nil:
 		p.Warn(ruleEndpoint, n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, yaml.Quote(src))
@@ -122,7 +122,7 @@ func (p *connections) absolute(n *yaml.Node, src, what string) {
 		if u.Hostname() == "" {
 			p.Warn(ruleEndpoint, n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s has no host", what, yaml.Quote(src))
 		}
-	case hostFirst.MatchString(src):
+	case hostFirst().MatchString(src):
 		scheme := "https"
 		if strings.HasPrefix(src, "localhost") || strings.HasPrefix(src, "127.") {
 			scheme = "http"

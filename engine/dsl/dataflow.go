@@ -2,10 +2,10 @@ package dsl
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/schema"
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
@@ -123,7 +123,7 @@ func (p *dataFlow) schemaKeys(n *yaml.Node, what string, depth int) {
 	}
 }
 
-var typePath = regexp.MustCompile(`/type(/\d+)?$`)
+var typePath = lazyregexp.New(`/type(/\d+)?$`)
 
 // badSchema reports each invalid keyword of a JSON Schema at its position.
 func (p *dataFlow) badSchema(document *yaml.Node, what string, err error) {
@@ -148,7 +148,7 @@ func (p *dataFlow) badSchema(document *yaml.Node, what string, err error) {
 		if strings.HasSuffix(v.Path, "/type") && n.Shape == yaml.List {
 			continue // the list's items are reported one by one
 		}
-		if typePath.MatchString(v.Path) && n.Shape == yaml.Text {
+		if typePath().MatchString(v.Path) && n.Shape == yaml.Text {
 			p.Mistake(n.Pos, p.guess(n.Text(), types), "%s: JSON Schema has no type %s", what, yaml.Quote(n.Text()))
 			continue
 		}

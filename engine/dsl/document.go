@@ -2,12 +2,12 @@ package dsl
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -26,9 +26,9 @@ type document struct {
 const newest = "1.0.3"
 
 var (
-	versionPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
-	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
-	notInName      = regexp.MustCompile(`[^a-zA-Z0-9]+`)
+	versionPattern = lazyregexp.New(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
+	namePattern    = lazyregexp.New(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+	notInName      = lazyregexp.New(`[^a-zA-Z0-9]+`)
 )
 
 // newDocument returns a parser that fills def. Each type calls only those before it: reader,
@@ -199,7 +199,7 @@ func (p *document) version(n *yaml.Node, what, example string) string {
 		return ""
 	}
 	s, ok := p.text(n, "document."+what)
-	if ok && !versionPattern.MatchString(s) {
+	if ok && !versionPattern().MatchString(s) {
 		p.Mistake(n.Pos, "write it as '"+threeParts(s, example)+"'", "document.%s: %s is not a semantic version", what, yaml.Quote(s))
 		return ""
 	}
@@ -210,7 +210,7 @@ func (p *document) version(n *yaml.Node, what, example string) string {
 func threeParts(s, example string) string {
 	s = strings.TrimPrefix(s, "v")
 	for range 3 {
-		if versionPattern.MatchString(s) {
+		if versionPattern().MatchString(s) {
 			return s
 		}
 		s += ".0"
@@ -218,12 +218,15 @@ func threeParts(s, example string) string {
 	return example
 }
 
+// IsName reports whether a workflow may have a name: 1 to 63 letters, digits and inner hyphens.
+func IsName(name string) bool { return namePattern().MatchString(name) }
+
 func (p *document) name(n *yaml.Node, what string) string {
 	s, ok := p.text(n, "document."+what)
-	if !ok || namePattern.MatchString(s) {
+	if !ok || IsName(s) {
 		return s
 	}
-	fixed := strings.Trim(notInName.ReplaceAllString(s, "-"), "-")
+	fixed := strings.Trim(notInName().ReplaceAllString(s, "-"), "-")
 	if len(fixed) > 63 {
 		fixed = strings.Trim(fixed[:63], "-")
 	}

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"math"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -177,13 +177,13 @@ func ParseDuration(v any) (Duration, error) {
 	return Duration{}, fmt.Errorf("%s (%s)", wrong.message, wrong.suggestion)
 }
 
-var daysFirst = regexp.MustCompile(`^(?:(\d{1,6})w)?(?:(\d{1,6})d)?(.*)$`)
+var daysFirst = lazyregexp.New(`^(?:(\d{1,6})w)?(?:(\d{1,6})d)?(.*)$`)
 
 // ParseSpan parses a duration typed by a person: ISO 8601, or Go's notation preceded by weeks and
 // days, such as 10m, 3d, 2d12h or 1w; 0 needs no unit.
 func ParseSpan(text string) (d Duration, err error) {
 	text = strings.TrimSpace(text)
-	m := daysFirst.FindStringSubmatch(text)
+	m := daysFirst().FindStringSubmatch(text)
 	if rest := m[3]; rest != "" && text != "0" {
 		d, err = ParseDuration(rest)
 		if rest != text && !d.Go {
@@ -267,7 +267,7 @@ func wholeParts(key string, value any) string {
 		unit string
 		by   float64
 	}{"days": {"hours", 24}, "hours": {"minutes", 60}, "minutes": {"seconds", 60}, "seconds": {"milliseconds", 1000}}
-	if digits, isText := value.(string); isText && wholeText.MatchString(digits) {
+	if digits, isText := value.(string); isText && wholeText().MatchString(digits) {
 		return "write it without quotes: {" + key + ": " + digits + "}"
 	}
 	f, ok := value.(float64)
@@ -279,9 +279,9 @@ func wholeParts(key string, value any) string {
 }
 
 var (
-	wholeText  = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
-	isoAmount  = regexp.MustCompile(`^\d+(?:\.\d+)?`)
-	saidInFull = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
+	wholeText  = lazyregexp.New(`^[1-9][0-9]{0,8}$`)
+	isoAmount  = lazyregexp.New(`^\d+(?:\.\d+)?`)
+	saidInFull = lazyregexp.New(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
 )
 
 func durationOfText(s string) (Duration, *durationError) {
@@ -331,7 +331,7 @@ func durationOfISO(s string) (d Duration, ok bool) {
 		{clock, []unit{{'H', &total.nanos, int64(time.Hour)}, {'M', &total.nanos, int64(time.Minute)}, {'S', &total.nanos, int64(time.Second)}}},
 	} {
 		for text, units := part.text, part.units; text != ""; {
-			digits := isoAmount.FindString(text)
+			digits := isoAmount().FindString(text)
 			if digits == "" || digits == text {
 				return d, false
 			}
@@ -348,7 +348,7 @@ func durationOfISO(s string) (d Duration, ok bool) {
 
 // suggestDuration guesses which duration an invalid string means; "" if it cannot.
 func suggestDuration(s string) string {
-	if m := saidInFull.FindStringSubmatch(s); m != nil {
+	if m := saidInFull().FindStringSubmatch(s); m != nil {
 		return inISO(m[1], strings.ToLower(m[2]))
 	}
 	up := strings.ToUpper(strings.ReplaceAll(s, " ", ""))
@@ -361,7 +361,7 @@ func suggestDuration(s string) string {
 			return guess
 		}
 	}
-	if n := strings.TrimSpace(s); isoAmount.FindString(n) == n && n != "" {
+	if n := strings.TrimSpace(s); isoAmount().FindString(n) == n && n != "" {
 		return "PT" + n + "S"
 	}
 	return ""

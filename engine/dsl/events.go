@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -239,7 +240,7 @@ func (p *events) schedule(n *yaml.Node) {
 	}
 }
 
-var cronField = regexp.MustCompile(`^[0-9A-Za-z*/,?#-]+$`)
+var cronField = lazyregexp.New(`^[0-9A-Za-z*/,?#-]+$`)
 
 func (p *events) cron(n *yaml.Node) {
 	s, ok := p.text(n, "cron")
@@ -249,7 +250,7 @@ func (p *events) cron(n *yaml.Node) {
 	parts := strings.Fields(s)
 	fine := len(parts) == 5
 	for _, part := range parts {
-		fine = fine && cronField.MatchString(part)
+		fine = fine && cronField().MatchString(part)
 	}
 	if !fine {
 		p.Mistake(n.Pos, "write five fields: '0 8 * * 1' is Mondays at 8:00 (minute, hour, day, month, weekday)",

@@ -2,12 +2,12 @@ package dsl
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -422,7 +422,7 @@ func leadingName(src string) string {
 	return name
 }
 
-var variablePattern = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*$`)
+var variablePattern = lazyregexp.New(`^\$[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*$`)
 
 func (p *expressions) badExpression(n *yaml.Node, src inside, err error) {
 	offset, message, suggestion := 0, err.Error(), ""

@@ -6,48 +6,49 @@ import (
 
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
 // plainText warns about text that looks like an expression but is literal.
 func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
 	switch {
-	case n.Style == 0 && curlyQuotes.MatchString(src):
+	case n.Style == 0 && curlyQuotes().MatchString(src):
 		inner := []rune(src)
 		p.Warn(ruleText, n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML only recognizes \" and '")
-	case almostExpression.MatchString(src):
-		inner := almostExpression.FindStringSubmatch(src)
+	case almostExpression().MatchString(src):
+		inner := almostExpression().FindStringSubmatch(src)
 		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
-	case variablePattern.MatchString(src) && s.has(leadingName(src)):
+	case variablePattern().MatchString(src) && s.has(leadingName(src)):
 		p.Warn(ruleText, n.Pos, "to use its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
 	case p.resembles(src, s):
 		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
-	case goTemplate.MatchString(src):
-		p.Warn(ruleText, n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
-	case jqFilling.MatchString(src):
+	case goTemplate().MatchString(src):
+		p.Warn(ruleText, n.Pos, "write: "+interpolated(src, goTemplate()), "{{ }} is not filled in: this is plain text")
+	case jqFilling().MatchString(src):
 		p.Warn(ruleText, n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
 	default:
-		if inner := shellFilling.FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
-			p.Warn(ruleText, n.Pos, "write: "+interpolated(src, shellFilling), "%s inside longer text is not filled in", yaml.Quote(inner[0]))
+		if inner := shellFilling().FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
+			p.Warn(ruleText, n.Pos, "write: "+interpolated(src, shellFilling()), "%s inside longer text is not filled in", yaml.Quote(inner[0]))
 		}
 	}
 }
 
 var (
-	curlyQuotes      = regexp.MustCompile(`^[“”„‘’«].*[“”‘’»]$`)
-	almostExpression = regexp.MustCompile(`^(?:\$\s+\{|\$\(|#\{|%\{)(\s*[.$][^{}]*)[})]$`)
-	goTemplate       = regexp.MustCompile(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
-	jqFilling        = regexp.MustCompile(`\\\(\s*[.$][\w.$]*.*\)`)
-	shellFilling     = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
-	startsPath       = regexp.MustCompile(`^\(*[.$][A-Za-z_"\[]`)
-	usesPath         = regexp.MustCompile(`(?:^|[\s(\[|+*/<>=-])\.[A-Za-z_"\[]`)
-	fileEnding       = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
+	curlyQuotes      = lazyregexp.New(`^[“”„‘’«].*[“”‘’»]$`)
+	almostExpression = lazyregexp.New(`^(?:\$\s+\{|\$\(|#\{|%\{)(\s*[.$][^{}]*)[})]$`)
+	goTemplate       = lazyregexp.New(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
+	jqFilling        = lazyregexp.New(`\\\(\s*[.$][\w.$]*.*\)`)
+	shellFilling     = lazyregexp.New(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
+	startsPath       = lazyregexp.New(`^\(*[.$][A-Za-z_"\[]`)
+	usesPath         = lazyregexp.New(`(?:^|[\s(\[|+*/<>=-])\.[A-Za-z_"\[]`)
+	fileEnding       = lazyregexp.New(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
 )
 
 // resembles reports whether text is certainly meant as an expression: it looks like one, compiles,
 // and reads data. So do file names such as .gitignore, which are excluded.
 func (p *expressions) resembles(src string, s scope) bool {
-	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
+	if !startsPath().MatchString(src) && !usesPath().MatchString(src) || fileEnding().MatchString(src) {
 		return false
 	}
 	return len(p.Warnings) < yaml.MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
@@ -73,7 +74,7 @@ func interpolated(src string, places *regexp.Regexp) string {
 	at := 0
 	for _, m := range places.FindAllStringSubmatchIndex(src, -1) {
 		path := src[m[0]:m[1]]
-		if places == goTemplate {
+		if places == goTemplate() {
 			path = src[m[2]:m[3]]
 		}
 		b.WriteString(unquoted(src[at:m[0]]) + `\(` + path + ")")

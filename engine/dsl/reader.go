@@ -2,12 +2,12 @@ package dsl
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/excerpt"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -177,7 +177,7 @@ func (p *reader) variable(n *yaml.Node, what, fallback string) string {
 	if !ok {
 		return fallback
 	}
-	if !variableName.MatchString(s) {
+	if !variableName().MatchString(s) {
 		p.Mistake(n.Pos, "use letters, digits and _ only", "%s: %s cannot be the name of a variable", what, yaml.Quote(s))
 		return fallback
 	}
@@ -348,7 +348,7 @@ func wholeNumber(v any) (int, bool) {
 	}
 }
 
-var variableName = regexp.MustCompile(`^\$?[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = lazyregexp.New(`^\$?[A-Za-z_][A-Za-z0-9_]*$`)
 
 // guess suggests the word that was probably meant, unless no more mistakes are reported.
 func (p *reader) guess(word string, all []string) string {

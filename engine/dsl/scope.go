@@ -1,9 +1,10 @@
 package dsl
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
 // scope lists the variables that have a value at some point.
@@ -43,12 +44,12 @@ func (s scope) isError(variable string) bool {
 	return false
 }
 
-var detailsPattern = regexp.MustCompile(`\$(\w+)\.details\b`)
+var detailsPattern = lazyregexp.New(`\$(\w+)\.details\b`)
 
 // current rewrites an expression that reads an error's "details", the name that some
 // runtimes use, to the specification's "detail".
 func (s scope) current(src string) string {
-	return detailsPattern.ReplaceAllStringFunc(src, func(found string) string {
+	return detailsPattern().ReplaceAllStringFunc(src, func(found string) string {
 		if s.isError(leadingName(found)) {
 			return strings.TrimSuffix(found, "s")
 		}

@@ -1,12 +1,12 @@
 package dsl
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -231,7 +231,7 @@ func (p *tasks) call(t *Task, n *yaml.Node, s scope) {
 	t.Call.With = p.checkedValue(with, s)
 }
 
-var cataloged = regexp.MustCompile(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)
+var cataloged = lazyregexp.New(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)
 
 // callFunction parses a call of a function from use.functions or a catalog.
 func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
@@ -251,7 +251,7 @@ func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+excerpt.Of(callee, 200)+"}")
 		return
 	}
-	if m := cataloged.FindStringSubmatch(callee); m != nil {
+	if m := cataloged().FindStringSubmatch(callee); m != nil {
 		if !slices.Contains(p.catalogs, m[1]) && m[1] != "default" {
 			p.Mistake(at, reference(m[1], "use.catalogs", p.catalogs), "unknown catalog %s", yaml.Quote(m[1]))
 		}

@@ -1,17 +1,18 @@
 package expr
 
 import (
-	"regexp"
 	"strings"
+
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
-var countedMember = regexp.MustCompile(`((?:\.[A-Za-z_]\w*)+)\.(?:length|size|count)\b`)
+var countedMember = lazyregexp.New(`((?:\.[A-Za-z_]\w*)+)\.(?:length|size|count)\b`)
 
 // Advice suggests what to write instead of an expression that failed with the given error detail;
 // "" if it has no suggestion.
 func Advice(detail string) string {
 	has := func(part string) bool { return strings.Contains(detail, part) }
-	switch m := countedMember.FindStringSubmatch(detail); {
+	switch m := countedMember().FindStringSubmatch(detail); {
 	case has("expected an object but got: array") && m != nil:
 		return "to count, write: " + m[1] + " | length"
 	case has("expected an object but got: array"):
@@ -20,19 +21,19 @@ func Advice(detail string) string {
 		return "the list is missing: if that is allowed, write (.items // [])"
 	case has("cannot divide") && has("by: number (0)"):
 		return "check for 0 first: if .b == 0 then … else .a / .b end"
-	case (has("cannot add") || has("cannot subtract") || has("cannot multiply") || has("cannot divide")) && hasNull.MatchString(detail):
+	case (has("cannot add") || has("cannot subtract") || has("cannot multiply") || has("cannot divide")) && hasNull().MatchString(detail):
 		return "null stands for a missing member: write (.name // 0) where it may be"
 	case has("cannot add: string") && has("number (") || has("cannot add: number") && has("string ("):
 		return "convert both to the same type: … | tonumber, or … | tostring; for text: \"\\(.name)\""
 	case has("cannot be applied to: null"):
 		return "null stands for a missing member: write (.name // \"\") where it may be"
-	case fraction.MatchString(detail):
+	case fraction().MatchString(detail):
 		return `fromdate takes no fractions of seconds: … | sub("\\.[0-9]+"; "") | fromdate`
 	default:
 		return ""
 	}
 }
 
-var fraction = regexp.MustCompile(`^expression .*strptime\(.*%z.*\) cannot be applied to "[^"]*:\d\d\.\d+`)
+var fraction = lazyregexp.New(`^expression .*strptime\(.*%z.*\) cannot be applied to "[^"]*:\d\d\.\d+`)
 
-var hasNull = regexp.MustCompile(`: null and |and null|cannot divide null|by: null`)
+var hasNull = lazyregexp.New(`: null and |and null|cannot divide null|by: null`)

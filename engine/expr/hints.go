@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
 // syntaxError explains a parser error to the author of a document: its position, its cause,
@@ -151,7 +152,7 @@ func (h *hinter) unclosedText() error {
 	return h.wrong(at, `close it with "`, "the text that begins here is never closed")
 }
 
-var ternary = regexp.MustCompile(`^([^?]+)\?([^?:]+):([^?:]+)$`)
+var ternary = lazyregexp.New(`^([^?]+)\?([^?:]+):([^?:]+)$`)
 
 // unexpected explains why a token cannot be at its position. For the syntax of other languages it
 // suggests what to write in jq.
@@ -231,8 +232,8 @@ func (h *hinter) foreign(t token, was, next string) error {
 		return h.wrong(t.start, "write {name: value}", "in { } the name is followed by a colon")
 	case t.text == ";":
 		return h.wrong(t.start, "to pass a value on, write |", "jq has no statements: a ; separates the arguments of a function")
-	case strings.ContainsAny(h.src, "?") && ternary.MatchString(h.src):
-		m := ternary.FindStringSubmatch(h.src)
+	case strings.ContainsAny(h.src, "?") && ternary().MatchString(h.src):
+		m := ternary().FindStringSubmatch(h.src)
 		return h.wrong(strings.IndexByte(h.src, '?'),
 			fmt.Sprintf("write: if %s then %s else %s end", strings.TrimSpace(m[1]), strings.TrimSpace(m[2]), strings.TrimSpace(m[3])),
 			"jq has no ? :")

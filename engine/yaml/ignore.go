@@ -2,9 +2,10 @@ package yaml
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
 // Ignore is a comment in a file that silences rules:
@@ -24,8 +25,8 @@ type Ignore struct {
 type Ignores []Ignore
 
 var (
-	ignoring = regexp.MustCompile(`#\s*flunq-lint:\s*ignore\s+([\w-]+(?:\s*,\s*[\w-]+)*)`)
-	ruleName = regexp.MustCompile(`[\w-]+`)
+	ignoring = lazyregexp.New(`#\s*flunq-lint:\s*ignore\s+([\w-]+(?:\s*,\s*[\w-]+)*)`)
+	ruleName = lazyregexp.New(`[\w-]+`)
 )
 
 // Ignored returns the comments in a file that silence rules.
@@ -47,7 +48,7 @@ func Ignored(source []byte) Ignores {
 	}
 	var out Ignores
 	for i, line := range lines {
-		m := ignoring.FindStringSubmatchIndex(line)
+		m := ignoring().FindStringSubmatchIndex(line)
 		if m == nil {
 			continue
 		}
@@ -62,7 +63,7 @@ func Ignored(source []byte) Ignores {
 		if from == first && i < first {
 			to = len(lines)
 		}
-		rules := ruleName.FindAllString(line[m[2]:m[3]], -1)
+		rules := ruleName().FindAllString(line[m[2]:m[3]], -1)
 		out = append(out, Ignore{Pos{i + 1, len([]rune(line[:m[2]])) + 1}, from + 1, to, rules})
 	}
 	return out

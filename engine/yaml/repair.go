@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/excerpt"
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
 // The YAML parser stops at its first error. Where it stopped, common corrections are tried on a copy
@@ -246,7 +246,7 @@ func (r *repair) edit(f fix) {
 
 // jsonEscapes matches the escapes of JSON. A pair of surrogates is one escape. So is \\, so that the
 // character after it is not taken for one.
-var jsonEscapes = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
+var jsonEscapes = lazyregexp.New(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
 
 // rewritten is an escape that rewriteJSON has replaced.
 type rewritten struct {
@@ -261,7 +261,7 @@ func (r *repair) rewriteJSON() {
 	for i, text := range r.lines {
 		var out strings.Builder
 		done, column, before := 0, 1, 0
-		for _, at := range jsonEscapes.FindAllStringIndex(text, -1) {
+		for _, at := range jsonEscapes().FindAllStringIndex(text, -1) {
 			escape := text[at[0]:at[1]]
 			var with string
 			switch {
@@ -322,17 +322,17 @@ func (r *repair) resolve(n *yaml3.Node) {
 }
 
 var (
-	plainKey   = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@` + "`" + `?:-][^#]*?|-[^\s#:]+?)\s*:(\s+|$)`)
-	tightKey   = regexp.MustCompile(`^([A-Za-z_][\w-]*):([^\s/].*)$`)
-	tightFlow  = regexp.MustCompile(`^([A-Za-z_][\w-]*):([{\["'].*)$`)
-	tightItem  = regexp.MustCompile(`^-[A-Za-z_"']`)
-	loneWord   = regexp.MustCompile(`^([A-Za-z_][\w-]*)(\s*)$`)
-	twoWords   = regexp.MustCompile(`^([A-Za-z_]\w*)(\s+)\S`)
-	blockText  = regexp.MustCompile(`^[|>][-+0-9]*\s*(#.*)?$`)
-	properties = regexp.MustCompile(`^([&!]\S*\s+)+`)
-	structural = regexp.MustCompile(`^\s*(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w-]*)\s*:(\s|$)|^\s*-\s`)
-	anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
-	escapes    = regexp.MustCompile(`^\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0abtnvfre "/\\N_LP\t]|$)`)
+	plainKey   = lazyregexp.New(`^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@` + "`" + `?:-][^#]*?|-[^\s#:]+?)\s*:(\s+|$)`)
+	tightKey   = lazyregexp.New(`^([A-Za-z_][\w-]*):([^\s/].*)$`)
+	tightFlow  = lazyregexp.New(`^([A-Za-z_][\w-]*):([{\["'].*)$`)
+	tightItem  = lazyregexp.New(`^-[A-Za-z_"']`)
+	loneWord   = lazyregexp.New(`^([A-Za-z_][\w-]*)(\s*)$`)
+	twoWords   = lazyregexp.New(`^([A-Za-z_]\w*)(\s+)\S`)
+	blockText  = lazyregexp.New(`^[|>][-+0-9]*\s*(#.*)?$`)
+	properties = lazyregexp.New(`^([&!]\S*\s+)+`)
+	structural = lazyregexp.New(`^\s*(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w-]*)\s*:(\s|$)|^\s*-\s`)
+	anchorName = lazyregexp.New(`^\*([\w-]+)$`)
+	escapes    = lazyregexp.New(`^\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0abtnvfre "/\\N_LP\t]|$)`)
 )
 
 // entry holds the offsets of the parts of a line.
@@ -350,10 +350,10 @@ func entryOf(text string) entry {
 		e.body += 1 + indentOf(text[e.body+1:])
 	}
 	e.value = e.body
-	if key := plainKey.FindStringIndex(text[e.body:]); key != nil {
+	if key := plainKey().FindStringIndex(text[e.body:]); key != nil {
 		e.key, e.value = e.body, e.body+key[1]
 	}
-	e.value += len(properties.FindString(text[e.value:]))
+	e.value += len(properties().FindString(text[e.value:]))
 	return e
 }
 
@@ -410,9 +410,9 @@ func (r *repair) colons(i int) []fix {
 	text := r.lines[i]
 	e := entryOf(text)
 	rest := text[e.body:]
-	tight := tightFlow.FindStringSubmatch(rest)
+	tight := tightFlow().FindStringSubmatch(rest)
 	if tight == nil && e.key < 0 {
-		tight = tightKey.FindStringSubmatch(rest)
+		tight = tightKey().FindStringSubmatch(rest)
 	}
 	if tight != nil {
 		colon := e.body + len(tight[1])
@@ -423,9 +423,9 @@ func (r *repair) colons(i int) []fix {
 		colon += e.body
 		return []fix{replacing(i, colon, colon+len("："), ": ", colon, "write a plain : and a space", "this is another kind of colon")}
 	}
-	word := loneWord.FindStringSubmatch(rest)
+	word := loneWord().FindStringSubmatch(rest)
 	if word == nil {
-		if word = twoWords.FindStringSubmatch(rest); word == nil || e.key >= 0 || !slices.Contains(r.keys, word[1]) {
+		if word = twoWords().FindStringSubmatch(rest); word == nil || e.key >= 0 || !slices.Contains(r.keys, word[1]) {
 			return nil
 		}
 	}
@@ -436,7 +436,7 @@ func (r *repair) colons(i int) []fix {
 // SpacedKey inserts the missing space into text that was meant as a key and a value, such as a:1. It
 // returns "" for any other text.
 func SpacedKey(text string) string {
-	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
+	if tight := tightKey().FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
 		return excerpt.Of(tight[1]+": "+tight[2], 60)
 	}
 	if key, value, wide := strings.Cut(text, "："); wide && !strings.ContainsAny(text, "\n") {
@@ -449,7 +449,7 @@ func SpacedKey(text string) string {
 func (r *repair) dashes(i int) []fix {
 	text := r.lines[i]
 	e := entryOf(text)
-	if tightItem.MatchString(text[e.body:]) {
+	if tightItem().MatchString(text[e.body:]) {
 		return []fix{replacing(i, e.body, e.body+1, "- ", e.body, "write a space after the dash: - "+excerpt.Of(text[e.body+1:], 60),
 			"a list item begins with a dash and a space")}
 	}
@@ -491,7 +491,7 @@ func (r *repair) levels(i int) []level {
 	var out []level
 	for j := i - 1; j >= max(0, i-lookBack); j-- {
 		text := r.lines[j]
-		if isBlank(text) || !structural.MatchString(text) {
+		if isBlank(text) || !structural().MatchString(text) {
 			continue
 		}
 		e := entryOf(text)
@@ -516,7 +516,7 @@ func (r *repair) indentation(i int) []fix {
 	text := r.lines[i]
 	at := indentOf(text)
 	levels := r.levels(i)
-	if len(levels) == 0 || !structural.MatchString(text) {
+	if len(levels) == 0 || !structural().MatchString(text) {
 		return nil
 	}
 	isList := len(entryOf(text).dashes) > 0
@@ -575,7 +575,7 @@ func (r *repair) values(i int) []fix {
 	}
 	switch c := value[0]; c {
 	case '|', '>':
-		if !blockText.MatchString(text[e.value:]) {
+		if !blockText().MatchString(text[e.value:]) {
 			return quoted(value, e.value, "begin the text on the next line, indented", "text after %c begins on the next line", c)
 		}
 	case '"', '\'':
@@ -650,7 +650,7 @@ func badEscape(line, from int, value string) []fix {
 		if value[at] != '\\' {
 			continue
 		}
-		if !escapes.MatchString(value[at:]) {
+		if !escapes().MatchString(value[at:]) {
 			_, size := utf8.DecodeRuneInString(value[at+1:])
 			inner := value[1 : len(value)-1]
 			return []fix{quoting(line, from, from+len(value), inner, from+at, "put single quotes around it: "+InSingleQuotes(inner),
@@ -680,7 +680,7 @@ func QuoteEnd[T string | []byte](text T, from int) int {
 // badStart corrects an unquoted word that cannot be a value because of its first character.
 func badStart(line, from int, word string) []fix {
 	f := quoting(line, from, from+len(word), word, from, "quote it: "+InSingleQuotes(word), "a value cannot begin with %c", word[0])
-	if name := anchorName.FindStringSubmatch(word); name != nil {
+	if name := anchorName().FindStringSubmatch(word); name != nil {
 		f.message = fmt.Sprintf("there is no anchor &%s above", name[1])
 		f.suggestion = "define it above: &" + name[1] + "; or quote the value: " + InSingleQuotes(word)
 		f.vague = []int{line}

@@ -222,7 +222,7 @@ func (r *repair) inside(last int) bool {
 func (r *repair) leaves(line, column int) bool {
 	text := r.lines[line]
 	trimmed := strings.TrimSpace(text)
-	return indentOf(text) <= column && structural.MatchString(text) && trimmed[0] != '"'
+	return indentOf(text) <= column && structural().MatchString(text) && trimmed[0] != '"'
 }
 
 // closing closes what is open at the end of a value, which begins at a byte of its first line.

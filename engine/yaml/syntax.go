@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	yaml3 "gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
 // Read parses source into a tree. It returns nil if source is empty or cannot be parsed; the latter is
@@ -183,13 +184,13 @@ func decodeRepaired(c *Collector, source []byte) []*yaml3.Node {
 	return documents
 }
 
-var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
+var atLine = lazyregexp.New(`^line (\d+): (.*)$`)
 
 // yamlError returns the line and the message of an error of the YAML parser; a huge number if it has no
 // line.
 func yamlError(err error) (line int, said string) {
 	said = strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := atLine.FindStringSubmatch(said); m != nil {
+	if m := atLine().FindStringSubmatch(said); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		return line, m[2]
 	}

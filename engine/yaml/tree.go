@@ -11,7 +11,6 @@ import (
 	"iter"
 	"math"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/excerpt"
+	"flunq.io/flunq/engine/lazyregexp"
 )
 
 // Limits of a file. Each is far above what people write, but low enough to reject a hostile document
@@ -377,17 +377,17 @@ func Short(s string) string { return excerpt.Of(s, 100) }
 
 // Patterns of YAML 1.2's core schema. Everything else is a string, including dates, yes and no.
 var (
-	wholePattern = regexp.MustCompile(`^[-+]?[0-9]+$`)
-	floatPattern = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
-	basedPattern = regexp.MustCompile(`^0(o[0-7]+|x[0-9a-fA-F]+)$`)
-	notFinite    = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+	wholePattern = lazyregexp.New(`^[-+]?[0-9]+$`)
+	floatPattern = lazyregexp.New(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+	basedPattern = lazyregexp.New(`^0(o[0-7]+|x[0-9a-fA-F]+)$`)
+	notFinite    = lazyregexp.New(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 )
 
 // IsWhole reports whether an unquoted string is a decimal integer.
-func IsWhole(s string) bool { return wholePattern.MatchString(s) }
+func IsWhole(s string) bool { return wholePattern().MatchString(s) }
 
 // IsNumber reports whether an unquoted string is a decimal number.
-func IsNumber(s string) bool { return IsWhole(s) || floatPattern.MatchString(s) }
+func IsNumber(s string) bool { return IsWhole(s) || floatPattern().MatchString(s) }
 
 // scalar parses a plain or quoted value.
 func (t *treeBuilder) scalar(n *Node, y *yaml3.Node) {
@@ -437,22 +437,22 @@ func (t *treeBuilder) unquoted(n *Node, s string) {
 	}
 	switch {
 	case !strings.ContainsRune("+-.0123456789", rune(s[0])):
-	case wholePattern.MatchString(s):
+	case wholePattern().MatchString(s):
 		t.whole(n, strings.TrimPrefix(s, "+"), 10)
-	case basedPattern.MatchString(s):
+	case basedPattern().MatchString(s):
 		base := 8
 		if s[1] == 'x' {
 			base = 16
 		}
 		t.whole(n, s[2:], base)
-	case floatPattern.MatchString(s):
+	case floatPattern().MatchString(s):
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsInf(f, 0) {
 			t.collector.Mistake(n.Pos, "quote it to make it text", "the number %s is too large", Quote(s))
 			f = 0
 		}
 		n.Shape, n.Data = Number, f
-	case notFinite.MatchString(s):
+	case notFinite().MatchString(s):
 		t.collector.Mistake(n.Pos, "quote it to make it text", "%s is not a number in JSON", s)
 		n.Shape, n.Data = Number, 0
 	}
