@@ -3,6 +3,7 @@ package worker
 import (
 	"container/list"
 	"sync"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -77,9 +78,16 @@ func (c *Cache) put(tenant, id string, x *cachedExecution) {
 	entry := cached{key, x, x.size()}
 	c.entries[key] = c.order.PushFront(entry)
 	c.size += entry.size
-	for c.order.Len() > c.capacity || c.size > c.limit && c.order.Len() > 1 {
+	for c.order.Len() > c.capacity || c.order.Len() > 1 && (c.size > c.limit || c.idle(x.state.Now)) {
 		c.remove(c.order.Back())
 	}
+}
+
+// idle reports whether no step has used the oldest state for a minute. Another process may have ended
+// that execution. If not, its next step reads it again.
+func (c *Cache) idle(now time.Time) bool {
+	oldest, ok := c.order.Back().Value.(cached)
+	return ok && now.Sub(oldest.x.state.Now) > time.Minute
 }
 
 func (c *Cache) remove(element *list.Element) *cachedExecution {

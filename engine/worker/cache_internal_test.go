@@ -1,13 +1,21 @@
 package worker
 
-import "testing"
+import (
+	"testing"
+	"time"
 
-// The cache evicts the least recently used executions, by number and by size.
+	"flunq.io/flunq/engine/decide"
+)
+
+// The cache evicts the least recently used executions, by number, by size and by age.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 10_000
 	c := NewCache(3, limit)
-	put := func(id string, bytes int) { c.put("acme", id, &cachedExecution{newBytes: bytes}) }
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	put := func(id string, bytes int) {
+		c.put("acme", id, &cachedExecution{state: &decide.State{Now: now}, newBytes: bytes})
+	}
 	for _, id := range []string{"a", "b", "a", "c", "d"} {
 		put(id, 0)
 	}
@@ -24,6 +32,14 @@ func TestCacheIsBounded(t *testing.T) {
 	put("f", 2*limit)
 	if c.take("acme", "f") == nil {
 		t.Error("an execution larger than the cache is not kept until the next put")
+	}
+	put("g", 0)
+	now = now.Add(30 * time.Second)
+	put("h", 0)
+	now = now.Add(31 * time.Second)
+	put("i", 0)
+	if c.take("acme", "g") != nil || c.take("acme", "h") == nil || c.take("acme", "i") == nil {
+		t.Error("an execution has not been evicted after a minute, or others were")
 	}
 	if c.size != 0 {
 		t.Errorf("size of an empty cache is %d bytes", c.size)
