@@ -176,12 +176,16 @@ func FromFields(fields []string) (Event, error) {
 
 // parseTime parses a time of RFC 3339, which allows t and z, and the leap second :60: the next second.
 func parseTime(text string) (time.Time, error) {
-	text = strings.ToUpper(text)
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil || len(text) < 19 || text[16:19] != ":60" {
-		return t, err
+	upper := strings.ToUpper(text)
+	t, err := time.Parse(time.RFC3339Nano, upper)
+	if err != nil && len(upper) >= 19 && upper[16:19] == ":60" {
+		t, err = time.Parse(time.RFC3339Nano, upper[:16]+":59"+upper[19:])
+		t = t.Add(time.Second)
 	}
-	t, err := time.Parse(time.RFC3339Nano, text[:16]+":59"+text[19:])
-	return t.Add(time.Second), err
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is not a time like 2026-01-02T15:04:05Z", text)
+	}
+	return t, nil
 }
 
 // FromAttributes parses an event's attributes, given by name, as FromFields does.

@@ -183,7 +183,6 @@ func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, er
 	for _, i := range elsewhere {
 		scores[i] = pipe.ZScore(ctx, ts.keys.Timers(timers[i].Tenant), out[i].Member)
 	}
-	pipe.Time(ctx)
 	if err := wire.ExceptNil(pipe.Exec(ctx)); err != nil {
 		return nil, store.Failed("read the moved timers of an execution", err)
 	}
