@@ -176,9 +176,9 @@ func ofFailover(v store.Server, confirmed int) finding {
 	switch {
 	case int64(confirmed) > v.Replicas:
 		f.State, f.Remedy = isBad, "connect replicas, or lower REDIS_WAIT"
-		f.Text = fmt.Sprintf("REDIS_WAIT=%d, but the master has %s: no write counts as done", confirmed, history.Count(int(v.Replicas), "replica"))
+		f.Text = fmt.Sprintf("REDIS_WAIT=%d, but the master has %s: processes with this setting count no write as done", confirmed, history.Count(int(v.Replicas), "replica"))
 	case confirmed != 0:
-		f.State, f.Text = isFine, "replication is asynchronous, but no write counts as done before replicas have it (REDIS_WAIT)"
+		f.State, f.Text = isFine, "replication is asynchronous, but processes with REDIS_WAIT, as it is set here, count no write as done before replicas have it"
 	case v.Guarded > 0:
 		f.State = isFine
 		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s accepts none", history.Count(int(v.Guarded), "replica"))

@@ -84,7 +84,7 @@ func eventKey(prefix, id string) string { return prefix + ":event:" + id }
 
 // packed returns an id, a UUID, as the 16 bytes that an index holds.
 func packed(id string) string {
-	bytes, _ := hex.DecodeString(strings.ReplaceAll(id, "-", "")) // callers have checked ids; only a cursor may have another text
+	bytes, _ := hex.DecodeString(strings.ReplaceAll(id, "-", "")) // ids have been checked; a cursor may contain any text
 	return string(bytes)
 }
 

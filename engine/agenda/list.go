@@ -94,7 +94,8 @@ func (l Ledger) List(ctx context.Context, filter schedule.Filter) ([]schedule.Ev
 			read = l.closed
 		}
 		left := filter.Limit - len(out)
-		found, n, next, err := read(ctx, at, &filter, left, max(left, min(examined, together))) // the more did not match, the more at once
+		most := max(left, min(examined, together)) // the more events did not match, the more are read at once
+		found, n, next, err := read(ctx, at, &filter, left, most)
 		if err != nil {
 			return nil, "", err
 		}

@@ -121,7 +121,7 @@ func (o *Options) check() error {
 	}
 	for _, topic := range o.Listen {
 		if prefix, below := strings.CutSuffix(topic, ">"); topic == o.Topic || below && strings.HasPrefix(o.Topic+".", prefix) {
-			errs = append(errs, fmt.Errorf("events go to topic %q, which is also read: want two different topics", topic))
+			errs = append(errs, fmt.Errorf("the bridge would read its own events: it publishes to %q and reads %q", o.Topic, topic))
 		}
 	}
 	for _, topic := range o.Trusted {

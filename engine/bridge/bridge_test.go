@@ -167,13 +167,13 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*bridge.Options){
-		"BRIDGE_BATCH":              func(o *bridge.Options) { o.Batch = 0 },
-		"{tenant} in the name":      func(o *bridge.Options) { o.Topic = "events" },
-		"two different topics":      func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic) },
-		"want two different topics": func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
-		"which is also read":        func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.>") },
-		"is also read":              func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.{tenant}.>") },
-		"not one of":                func(o *bridge.Options) { o.Trusted = []string{"other"} },
+		"BRIDGE_BATCH":                        func(o *bridge.Options) { o.Batch = 0 },
+		"{tenant} in the name":                func(o *bridge.Options) { o.Topic = "events" },
+		"would read its own events":           func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic) },
+		`and reads "flunq.{tenant}.events.>"`: func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
+		`and reads "flunq.>"`:                 func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.>") },
+		`and reads "flunq.{tenant}.>"`:        func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.{tenant}.>") },
+		"not one of":                          func(o *bridge.Options) { o.Trusted = []string{"other"} },
 	} {
 		bad := good
 		change(&bad)

@@ -218,7 +218,8 @@ func threeParts(s, example string) string {
 	return example
 }
 
-// IsName reports whether a workflow may have a name: 1 to 63 letters, digits and inner hyphens.
+// IsName reports whether name is valid for a workflow or a namespace: 1 to 63 letters, digits and inner
+// hyphens.
 func IsName(name string) bool { return namePattern().MatchString(name) }
 
 func (p *document) name(n *yaml.Node, what string) string {
