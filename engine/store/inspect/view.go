@@ -152,22 +152,30 @@ type TimerCounts struct {
 // Overdue counts the timers of tenants, and those overdue for longer than grace. If the tenants share one
 // set of timers, it counts those of all tenants.
 func (v View) Overdue(ctx context.Context, tenants []string, grace time.Duration) (sum TimerCounts, err error) {
+	pipe := v.rdb.Pipeline()
+	clock := pipe.Time(ctx)
+	var keys []string
+	var all, overdue []*redis.IntCmd
 	for _, tenant := range timers.New(v.store).Indexes(tenants) {
 		if err := store.CheckTenant(tenant); err != nil {
 			return sum, err
 		}
-		pipe, key := v.rdb.Pipeline(), v.keys.Timers(tenant)
-		clock, count := pipe.Time(ctx), pipe.ZCard(ctx, key)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return sum, store.Failed("count the timers", err)
-		}
-		sum.Now = clock.Val().UTC()
-		until := strconv.FormatFloat(float64(sum.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
-		overdue, err := v.rdb.ZCount(ctx, key, "-inf", until).Result()
-		if err != nil {
-			return sum, store.Failed("count the timers", err)
-		}
-		sum.Count, sum.Overdue = sum.Count+count.Val(), sum.Overdue+overdue
+		keys = append(keys, v.keys.Timers(tenant))
+		all = append(all, pipe.ZCard(ctx, keys[len(keys)-1]))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return sum, store.Failed("count the timers", err)
+	}
+	sum.Now = clock.Val().UTC()
+	until := strconv.FormatFloat(float64(sum.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
+	for _, key := range keys {
+		overdue = append(overdue, pipe.ZCount(ctx, key, "-inf", until))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return sum, store.Failed("count the timers", err)
+	}
+	for i := range keys {
+		sum.Count, sum.Overdue = sum.Count+all[i].Val(), sum.Overdue+overdue[i].Val()
 	}
 	return sum, nil
 }
