@@ -52,6 +52,9 @@ const stallTimeout = 10 * time.Second
 // request moves it for a limited time, so ctx can end the move.
 func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev.Move, error) {
 	all := dev.Move{From: from, Now: from, Target: target}
+	if err := dev.CheckTime(target); err != nil {
+		return all, &clockError{ErrClock, err}
+	}
 	for changed := time.Now(); ; {
 		left := max(0, target.Sub(all.Now))
 		var move dev.Move

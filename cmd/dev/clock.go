@@ -2,6 +2,8 @@ package dev
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -9,6 +11,14 @@ import (
 
 	"flunq.io/flunq/engine/event"
 )
+
+// CheckTime returns an error if a virtual clock cannot show a time, since miniredis counts nanoseconds.
+func CheckTime(at time.Time) error {
+	if last := time.Unix(0, math.MaxInt64); at.After(last) {
+		return fmt.Errorf("the virtual clock ends in the year %d", last.Year())
+	}
+	return nil
+}
 
 // clock is the clock of a miniredis.
 type clock struct {

@@ -206,6 +206,9 @@ func (d *developer) open(ctx context.Context) error {
 		if err != nil {
 			return cli.Misusef("--start %q: want a time such as 2026-01-01T00:00:00Z, or now", d.start)
 		}
+		if err := dev.CheckTime(start); err != nil {
+			return cli.Misusef("--start %q: %w", d.start, err)
+		}
 		opts.Start = start
 	}
 	before, known := cli.ReadDevState(d.sh)
