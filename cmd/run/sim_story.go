@@ -229,7 +229,7 @@ func (*searcher) raceMeaning(f *search.Finding) string {
 	}
 }
 
-// eventMeaning explains the role of events from outside; "" if they have none.
+// eventMeaning explains the role of events; "" if they have none.
 func eventMeaning(o *search.Orders) string {
 	var events, others []string
 	for _, side := range o.Sides {
@@ -247,12 +247,12 @@ func eventMeaning(o *search.Orders) string {
 	case len(events) == 0:
 		return ""
 	case len(others) == 0 && apart(o) > 0:
-		return fmt.Sprintf("Events from outside that arrive %s apart are received in the opposite order when the process that holds the first one crashes or freezes:\n"+
+		return fmt.Sprintf("Events that arrive %s apart are received in the opposite order when the process that holds the first one crashes or freezes:\n"+
 			"events are delivered at least once, and their order is not guaranteed. If the order matters, number the events and sort by the number.", history.Duration(apart(o)))
 	case len(others) == 0:
-		return "Events from outside come at the same time, and the outcome depends on which is received first. If the order matters, number\nthe events and sort by the number."
+		return "Events come at the same time, and the outcome depends on which is received first. If the order matters, number\nthe events and sort by the number."
 	default:
-		return "The " + events[0] + " from outside arrives just when the workflow starts or stops listening for it: it is received in one run and missed in\nthe other, in which " + others[0] + ". Listen for longer, or start earlier."
+		return "The " + events[0] + " arrives just when the workflow starts or stops listening for it: it is received in one run and missed in\nthe other, in which " + others[0] + ". Listen for longer, or start earlier."
 	}
 }
 
