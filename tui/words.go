@@ -30,6 +30,8 @@ func countdown(now, at time.Time) string {
 		return age(-left) + " late"
 	case left <= 0:
 		return "now"
+	case left > 1000*24*time.Hour: // it may be more than a Duration
+		return "in " + history.Between(now, at)
 	}
 	return "in " + wait(left)
 }

@@ -9,10 +9,11 @@ import (
 func TestDue(t *testing.T) {
 	t.Parallel()
 	for want, row := range map[string]Row{
-		"":           {State: Waiting},
-		"in 3s":      {State: Waiting, At: when.Add(2001 * time.Millisecond)},
-		"now":        {State: Waiting, At: when.Add(-time.Minute)},
-		"1m00s late": {State: Overdue, At: when.Add(-time.Minute)},
+		"":            {State: Waiting},
+		"in 3s":       {State: Waiting, At: when.Add(2001 * time.Millisecond)},
+		"in 365,242d": {State: Waiting, At: when.AddDate(1000, 0, 0)},
+		"now":         {State: Waiting, At: when.Add(-time.Minute)},
+		"1m00s late":  {State: Overdue, At: when.Add(-time.Minute)},
 	} {
 		if got := due(when, row); got != want {
 			t.Errorf("%v: %q, want %q", row, got, want)

@@ -70,13 +70,16 @@ func InputType(p timers.Pending) string {
 	return string(in.Type)
 }
 
-// Milliseconds formats a duration, which may exceed the range of time.Duration; "" unless it is
-// positive.
+// Milliseconds formats the recorded duration of a timer, whose limit is that of time.Duration; "" unless it
+// is positive.
 func Milliseconds(ms int64) string {
-	if ms <= 0 {
+	switch {
+	case ms <= 0:
 		return ""
+	case ms == math.MaxInt64/int64(time.Millisecond):
+		return "over " + history.Milliseconds(ms)
 	}
-	return history.Duration(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
+	return history.Milliseconds(ms)
 }
 
 func withStatus(execution, status string) string {

@@ -35,7 +35,7 @@ func Due(when, now time.Time, at string) string {
 	if !when.After(now) {
 		return "due at " + at + ", in the past: it fires immediately"
 	}
-	return "due at " + at + ", in " + history.Duration(when.Sub(now))
+	return "due at " + at + ", in " + history.Between(now, when)
 }
 
 // Shift parses by how much to move a time: forward by a duration, or back if it begins with "-".

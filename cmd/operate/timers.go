@@ -222,7 +222,7 @@ func timerRowOf(p timers.Pending, now time.Time) timerRow {
 		Moved: !p.MovedTo.IsZero(), DurationMS: p.DurationMS, Stream: p.Stream, Entry: p.Entry,
 	}
 	row.Event, row.Parked = actions.InputType(p), p.Kind == event.InputTimer && !p.ParkedUntil.IsZero()
-	left := row.Due.Sub(now).Milliseconds()
+	left := event.Milliseconds(now, row.Due)
 	row.DueInMS = &left
 	switch {
 	case p.Err != nil:
@@ -272,9 +272,7 @@ func (t timerRow) dueIn() string {
 	if t.DueInMS == nil {
 		return ""
 	}
-	const century = 100 * 365 * 24 * time.Hour
-	const most = int64(century / time.Millisecond)
-	return history.Duration(time.Duration(max(-most, min(most, *t.DueInMS))) * time.Millisecond)
+	return history.Milliseconds(*t.DueInMS)
 }
 
 // subject returns the task, or the event of an input.

@@ -354,7 +354,7 @@ func (v *viewer) call(x *run, c *call) callData {
 
 // timer adds a timer to a row: a bar unless it is a timeout, and a note.
 func (v *viewer) timer(out *rowData, x *run, t *history.Timer) {
-	long := history.Duration(t.Due.Sub(t.Set.At))
+	long := history.Between(t.Set.At, t.Due)
 	if t.Kind != event.TimeoutTimer {
 		to := t.Gone
 		if t.Gone.IsZero() && !x.open() {

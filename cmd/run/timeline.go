@@ -137,7 +137,7 @@ func (tl *timeline) scheduled(e event.Event) {
 	}
 	run := event.ParseRun(e.Task)
 	tl.line(e, e.Task, "◔", cli.Yellow, fmt.Sprintf("%s  %s %s, until %s", history.Run(t.TaskName, run.Iteration, run.Attempt), what,
-		history.Duration(t.Due().Sub(e.Time)), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
+		history.Between(e.Time, t.Due()), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
 }
 
 // received prints an event from outside.

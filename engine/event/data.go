@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,6 +180,15 @@ type Completed struct {
 	Error      *Problem        `json:"error,omitempty"`
 	DurationMS int64           `json:"duration_ms"`
 	Call       *Call           `json:"call,omitempty"` // the last request; absent in data of earlier versions
+}
+
+// Milliseconds returns the time from one moment to another, which may be more than the 292 years of a
+// time.Duration.
+func Milliseconds(from, to time.Time) int64 {
+	if d := to.Sub(from); d.Abs() < math.MaxInt64 {
+		return d.Milliseconds()
+	}
+	return to.UnixMilli() - from.UnixMilli()
 }
 
 // Call is the last request of a call task, and the status of its response. It contains no secrets.

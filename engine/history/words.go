@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/event"
 )
 
 const day = 24 * time.Hour
@@ -37,6 +39,23 @@ func Duration(d time.Duration) string {
 	default:
 		return Number(d.Round(day)/day) + "d"
 	}
+}
+
+// Between is like Duration for the time from one moment to another, which may be more than the 292 years
+// of a time.Duration.
+func Between(from, to time.Time) string {
+	if d := to.Sub(from); d.Abs() < maxDuration {
+		return Duration(d)
+	}
+	return Milliseconds(event.Milliseconds(from, to))
+}
+
+// Milliseconds is like Duration for any number of milliseconds.
+func Milliseconds(ms int64) string {
+	if d := time.Duration(ms) * time.Millisecond; d.Milliseconds() == ms {
+		return Duration(d)
+	}
+	return Number(ms/day.Milliseconds()) + "d"
 }
 
 // maxDuration is the longest duration that can be negated.

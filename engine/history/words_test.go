@@ -44,6 +44,16 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestBetween(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for years, want := range map[int]string{-1000: "-365,243d", 0: "0.5ms", 1: "365d00h", 292: "106,650d", 293: "107,015d", 7973: "2,912,078d"} {
+		if got := history.Between(from, from.AddDate(years, 0, 0).Add(500*time.Microsecond)); got != want {
+			t.Errorf("%d years: %q, want %q", years, got, want)
+		}
+	}
+}
+
 func TestExact(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
