@@ -51,6 +51,7 @@ func onPage(t *testing.T, url, page string) {
 		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code, "redis": inRedis, "until": until},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("NOT_UTF8", "\xff")
 			env.Setenv("TZ", "UTC")
 			env.Setenv("FLUNQ_USER", "ada@host")
 			env.Setenv("REDIS_URL", url)

@@ -79,6 +79,8 @@ func (e *emission) read(ctx context.Context) (out event.Event, err error) {
 		return out, cli.Misusef("--type %s: types that begin with %s are reserved for the engine", e.typ, event.Prefix)
 	case e.source == "":
 		return out, cli.Misusef("--source: want the URI of the event's source, such as /shop")
+	case !event.Plain(strings.Join(append(e.attributes, e.id, e.typ, e.source), " ")):
+		return out, cli.Misusef("emit: want --id, --type, --source and --attr in UTF-8, without control characters")
 	}
 	out = event.Event{ID: cmp.Or(e.id, strings.ToLower(rand.Text())), Type: event.Type(e.typ), Source: e.source}
 	for _, given := range e.attributes {
@@ -214,8 +216,8 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 		what = "moved"
 	}
 	text := fmt.Sprintf("%s %s: %s for %s", what, t.Key, in.Type, t.Execution)
-	if left := at.Sub(in.Time); left > 0 {
-		text += " in " + history.Duration(left)
+	if at.After(in.Time) {
+		text += " in " + history.Between(in.Time, at)
 	}
 	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
 }

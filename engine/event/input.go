@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Attributes with which an emit task addresses its event to one execution. An event with any of
@@ -146,7 +145,7 @@ func ParseRejection(text string) (Rejection, error) {
 // CheckInputKey returns an error if key is not allowed for an input.
 func CheckInputKey(key string) error {
 	const longest = 200
-	if key == "" || len(key) > longest || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if key == "" || len(key) > longest || !Plain(key) {
 		return errors.New("a key has 1 to 200 bytes of UTF-8 and no control characters")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Labels are names with values that an execution gets when it starts and can be found by.
@@ -27,11 +28,16 @@ func (l Labels) Check() error {
 		if err := checkLabelName(name); err != nil {
 			return err
 		}
-		if len(value) > maxLabelValue || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("label %s: want a value of at most %d bytes without control characters", name, maxLabelValue)
+		if len(value) > maxLabelValue || !Plain(value) {
+			return fmt.Errorf("label %s: want a value of at most %d bytes of UTF-8 without control characters", name, maxLabelValue)
 		}
 	}
 	return nil
+}
+
+// Plain reports whether a text is UTF-8 without control characters.
+func Plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 func checkLabelName(name string) error {

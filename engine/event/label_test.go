@@ -20,7 +20,7 @@ func TestLabels(t *testing.T) {
 			t.Errorf("%s: %v, want %v (%v)", filter, !want, want, err)
 		}
 	}
-	for _, wrong := range [][]string{{"team"}, {"=a"}, {"a b=c"}, {"a=1", "a=2"}, {"a=\n"}, {"a=" + strings.Repeat("x", 201)}, {strings.Repeat("x", 64) + "=1"}} {
+	for _, wrong := range [][]string{{"team"}, {"=a"}, {"a b=c"}, {"a=1", "a=2"}, {"a=\n"}, {"a=\xff"}, {"a=" + strings.Repeat("x", 201)}, {strings.Repeat("x", 64) + "=1"}} {
 		if _, err := event.ParseLabels(wrong); err == nil {
 			t.Errorf("%q is accepted", wrong)
 		}
