@@ -25,6 +25,8 @@ func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
 		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case goTemplate().MatchString(src):
 		p.Warn(ruleText, n.Pos, "write: "+interpolated(src, goTemplate()), "{{ }} is not filled in: this is plain text")
+	case otherTemplate().MatchString(src):
+		p.Warn(ruleText, n.Pos, "an expression is written in jq, within ${ }", "{{ }} is not filled in: this is plain text")
 	case jqFilling().MatchString(src):
 		p.Warn(ruleText, n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
 	default:
@@ -37,7 +39,8 @@ func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
 var (
 	curlyQuotes      = lazyregexp.New(`^[“”„‘’«].*[“”‘’»]$`)
 	almostExpression = lazyregexp.New(`^(?:\$\s+\{|\$\(|#\{|%\{)(\s*[.$][^{}]*)[})]$`)
-	goTemplate       = lazyregexp.New(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
+	goTemplate       = lazyregexp.New(`\{\{-?\s*([.$][^{}]*?)\s*-?\}\}`)
+	otherTemplate    = lazyregexp.New(`^\{\{[^{}]+\}\}$`) // such as {{ inputs.name }}
 	jqFilling        = lazyregexp.New(`\\\(\s*[.$][\w.$]*.*\)`)
 	shellFilling     = lazyregexp.New(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
 	startsPath       = lazyregexp.New(`^\(*[.$][A-Za-z_"\[]`)
@@ -76,6 +79,9 @@ func interpolated(src string, places *regexp.Regexp) string {
 		path := src[m[0]:m[1]]
 		if places == goTemplate() {
 			path = src[m[2]:m[3]]
+		}
+		if m[0] == 0 && m[1] == len(src) {
+			return computing(path)
 		}
 		b.WriteString(unquoted(src[at:m[0]]) + `\(` + path + ")")
 		at = m[1]
