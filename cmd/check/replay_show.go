@@ -26,7 +26,7 @@ import (
 func recordingFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {
-		found, isFolder, err := cli.FilesOf(arg, func(path string) (bool, error) { return filepath.Ext(path) == ".jsonl", nil })
+		found, isFolder, err := cli.FilesOf(arg, func(path string) bool { return filepath.Ext(path) == ".jsonl" })
 		if err != nil {
 			return nil, err
 		}

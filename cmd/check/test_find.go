@@ -35,7 +35,7 @@ func testFiles(args []string) ([]string, error) {
 
 // testsIn returns the test files in a folder, a test file itself, or the test file of a workflow.
 func testsIn(arg string) ([]string, error) {
-	files, isFolder, err := cli.FilesOf(arg, func(path string) (bool, error) { return isTest(path), nil })
+	files, isFolder, err := cli.FilesOf(arg, isTest)
 	if err != nil || isFolder || isTest(arg) {
 		return files, err
 	}

@@ -154,7 +154,7 @@ func DocumentFiles(arg string) ([]string, error) {
 
 // FilesOf returns the files that an argument stands for: the file itself, or those below a folder
 // that are wanted.
-func FilesOf(arg string, wanted func(path string) (bool, error)) (files []string, isFolder bool, err error) {
+func FilesOf(arg string, wanted func(path string) bool) (files []string, isFolder bool, err error) {
 	if arg == "-" {
 		return []string{arg}, false, nil
 	}
@@ -173,17 +173,16 @@ func FilesOf(arg string, wanted func(path string) (bool, error)) (files []string
 
 // FilesIn returns the files below a folder that are wanted, except those in hidden folders and
 // in node_modules.
-func FilesIn(folder string, wanted func(path string) (bool, error)) (files []string, err error) {
+func FilesIn(folder string, wanted func(path string) bool) (files []string, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case !entry.IsDir():
-			is, err := wanted(path)
-			if is {
+			if wanted(path) {
 				files = append(files, path)
 			}
-			return err
+			return nil
 		case path != folder && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules"):
 			return fs.SkipDir
 		default:
@@ -225,23 +224,21 @@ func MayBeDocument(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))
 }
 
-func isDocument(path string) (bool, error) {
+func isDocument(path string) bool {
 	if !MayBeDocument(path) {
-		return false, nil
+		return false
 	}
 	// Mocks, inputs and recordings may contain a document as data.
 	switch filepath.Ext(strings.TrimSuffix(path, filepath.Ext(path))) {
 	case ".test", ".mocks", ".input":
-		return false, nil
+		return false
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return false, nil //nolint:nilerr // a dangling link is not a document
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return false
 	}
+	// A dangling link is not a document. Any other error is reported when the document is read.
 	source, err := os.ReadFile(path)
-	if err != nil {
-		return false, fmt.Errorf("read: %w", err)
-	}
-	return hasDocumentKey(source), nil
+	return err == nil && hasDocumentKey(source) || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 // hasDocumentKey looks for the key without parsing so that invalid documents are found
@@ -413,7 +410,7 @@ func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessa
 	}
 	v, err := dsl.ParseData(DisplayName(name), text)
 	if err != nil {
-		return nil, Misusef("%s is neither JSON nor YAML: %v", DisplayName(name), err)
+		return nil, Misusef("%s cannot be read as JSON or YAML: %v", DisplayName(name), err)
 	}
 	return canonical.Encode(v), nil
 }

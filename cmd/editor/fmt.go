@@ -90,9 +90,9 @@ func formattable(arg string) ([]string, error) {
 		return files, err
 	}
 	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Ext(file) == ".json" })
-	others, walkErr := cli.FilesIn(arg, func(file string) (bool, error) {
+	others, walkErr := cli.FilesIn(arg, func(file string) bool {
 		info, err := os.Lstat(file)
-		return err == nil && info.Mode().IsRegular() && kindOf(file) != "workflow", nil
+		return err == nil && info.Mode().IsRegular() && kindOf(file) != "workflow"
 	})
 	if walkErr != nil {
 		return nil, cli.Fail(cli.ExitMisuse, walkErr)

@@ -70,7 +70,7 @@ func (d *documents) signature() string {
 	var b strings.Builder
 	b.WriteString("at\n") // differs from the initial signature
 	// An error is reported by look.
-	files, _, _ := cli.FilesOf(d.folder, func(path string) (bool, error) { return cli.MayBeDocument(path), nil })
+	files, _, _ := cli.FilesOf(d.folder, cli.MayBeDocument)
 	for _, path := range files {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			fmt.Fprintln(&b, path, info.Size(), info.ModTime().UnixNano())

@@ -54,7 +54,7 @@ func (l *Live) emit(ctx context.Context, e event.Event) (err error) {
 func eventOf(text string) (e event.Event, err error) {
 	v, err := dsl.ParseData("event", []byte(text))
 	if err != nil {
-		return e, fmt.Errorf("it is neither JSON nor YAML: %w", err)
+		return e, fmt.Errorf("it cannot be read as JSON or YAML: %w", err)
 	}
 	members, ok := v.(map[string]any)
 	if !ok {

@@ -198,7 +198,7 @@ func TestEmit(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "want an event",
 		"[1]":                                  "want an event",
-		"{":                                    "neither JSON nor YAML",
+		"{":                                    "cannot be read as JSON or YAML",
 		"{source: /shop}":                      "has no type",
 		"{type: io.flunq.task.completed}":      "reserved for the engine",
 		"{type: a, tenantid: other}":           "the engine sets",

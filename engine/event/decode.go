@@ -32,7 +32,10 @@ func Readable(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s is %s, want %s", cmp.Or(wrong.Field, "it"), wrong.Value, typeName(wrong.Type))
 	}
-	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		if strings.HasSuffix(wrong.Error(), "exceeded max depth") {
+			return errors.New("JSON nested deeper than 10,000 levels")
+		}
 		return fmt.Errorf("not JSON: %w", err)
 	}
 	if wrong, ok := errors.AsType[*time.ParseError](err); ok {

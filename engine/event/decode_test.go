@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func TestDecodeStrictly(t *testing.T) {
 		`kind`:                          "not JSON: invalid character 'k' looking for beginning of value",
 		`{"kind": "dup", "headers": {}`: "not JSON: it ends too early",
 		"":                              "not JSON: it ends too early",
+		strings.Repeat("[", 20_000):     "JSON nested deeper than 10,000 levels",
 		`{"at": 7}`:                     "want a time such as 2026-02-01T09:00:00Z",
 		`{"bytes": 7}`:                  "bytes is number, want string",
 		`{"good": "yes"}`:               "good is string, want boolean",
@@ -44,7 +46,7 @@ func TestDecodeStrictly(t *testing.T) {
 			got = err.Error()
 		}
 		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
+			t.Errorf("%.40s: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestLimitsAreWide(t *testing.T) {
 		items[i] = object{"id": i, "name": "item", "price": float64(i) + 0.5, "tags": list{"a", "b"}}
 	}
 	for _, src := range []string{
-		"def f: if . == 0 then 0 else (. - 1 | f) + 1 end; 1000 | f", "def sum: if length == 0 then 0 else .[0] + (.[1:] | sum) end; [range(1000)] | sum", "map(.price) | add", "map(select(.id > 100)) | length", "group_by(.id) | length", "sort_by(.price) | .[0]", ".[] |= (.id += 1) | length", "map_values(.id) | length",
+		"range(100000)", "def f: if . == 0 then 0 else (. - 1 | f) + 1 end; 1000 | f", "def sum: if length == 0 then 0 else .[0] + (.[1:] | sum) end; [range(1000)] | sum", "map(.price) | add", "map(select(.id > 100)) | length", "group_by(.id) | length", "sort_by(.price) | .[0]", ".[] |= (.id += 1) | length", "map_values(.id) | length",
 		"map(.name | ascii_upcase) | unique", "[.[] | tojson] | length", "tojson | fromjson | length", "map(del(.tags)) | length", "to_entries | map(.value |= .id) | length", "INDEX(.id) | length",
 		"[.[] | .name | test(\"it\")] | all", "map(.name | gsub(\"t\"; \"T\"))[0]", "map({key: (.id | tostring), value: .name}) | from_entries | length", "[limit(10; .[])] | length", "map(. + {x: 1}) | length", "[.[].tags] | flatten | length",
 	} {

@@ -46,11 +46,11 @@ func (p *Program) run(s *Scope, limit int) (results []any, err error) {
 		if v, err = m.Result(v); err != nil {
 			return nil, p.failure(err)
 		}
-		if results = append(results, v); len(results) >= limit {
-			if limit > 1 {
-				return nil, p.failure(fmt.Errorf("more than %d results (limit expression-results)", limit))
-			}
+		switch results = append(results, v); {
+		case limit == 1:
 			return results, nil
+		case len(results) > limit:
+			return nil, p.failure(fmt.Errorf("more than %d results (limit expression-results)", limit))
 		}
 	}
 }

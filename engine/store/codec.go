@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func (c *Codec) ReadFields(m *Message, fields []string) {
 func (c *Codec) Decode(fields []string) (event.Event, error) {
 	e, err := c.Attributes(fields)
 	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
-		err = errors.New("the data is not JSON")
+		err = fmt.Errorf("the data is %w", event.Readable(json.Unmarshal(e.Data, new(json.RawMessage))))
 	}
 	return e, err
 }

@@ -1,6 +1,8 @@
 package yaml_test
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -96,6 +98,31 @@ func TestMaxDepth(t *testing.T) {
 			if (r.Err() == nil) != ok {
 				t.Errorf("%d levels around %q: %v", n, within, r.Err())
 			}
+		}
+	}
+	// This is more than the parser reads.
+	r := yaml.NewReader("f.yaml", bytes.Repeat([]byte("["), 20_000))
+	if r.Root(); r.Err() == nil || r.Err().Error() != "f.yaml:1:1: nested deeper than 100 levels" {
+		t.Error(r.Err())
+	}
+}
+
+// A mistake is shown with its line, however lines end.
+func TestLineEnds(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		source := strings.ReplaceAll("a: 1\n\nb: {\nc: 2\n", "\n", end)
+		c := yaml.NewCollector("f.yaml")
+		c.Mistake(yaml.Pos{Line: 4, Column: 1}, "", "wrong")
+		_, err := c.Result([]byte(source))
+		mistakes, ok := errors.AsType[*yaml.Mistakes](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		mistakes.Render(&out, false)
+		if want := "f.yaml:4:1: wrong\n  4 | c: 2\n    | ^\n"; out.String() != want {
+			t.Errorf("with %q:\n%s", end, out.String())
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package yaml
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -49,18 +48,12 @@ func render(w io.Writer, source []byte, m Mistake, l palette) {
 
 // lineOf returns the text of a line; the first is 1.
 func lineOf(source []byte, number int) (string, bool) {
-	for ; number > 1; number-- {
-		i := bytes.IndexByte(source, '\n')
-		if i < 0 {
-			return "", false
-		}
-		source = source[i+1:]
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(source))
+	lines := strings.SplitN(text, "\n", number+1)
+	if len(lines) < number {
+		return "", false
 	}
-	if i := bytes.IndexByte(source, '\n'); i >= 0 {
-		source = source[:i]
-	}
-	line := strings.TrimSuffix(string(source), "\r")
-	return line, line != ""
+	return lines[number-1], lines[number-1] != ""
 }
 
 // frame shortens a line for display, and returns how many columns precede the carets, and their number.

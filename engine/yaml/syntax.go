@@ -235,7 +235,7 @@ func plainWords(said, line string) (message, suggestion string) {
 	case strings.Contains(said, "unknown anchor"):
 		return said, "define it above: &name; or quote the value"
 	case strings.Contains(said, "exceeded max depth"):
-		return "nested too deeply", ""
+		return fmt.Sprintf("nested deeper than %d levels", MaxDepth), ""
 	case strings.Contains(said, "expected node content"):
 		return "a value is missing here", ""
 	default:

@@ -67,7 +67,7 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	// The SDK reports variables that it cannot parse, and ignores them.
 	otel.SetLogger(logr.FromSlogHandler(opts.Log.Handler()))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		if !errors.Is(err, resource.ErrPartialResource) { // see about
+		if !ofResource(err) { // see about
 			opts.Log.WarnContext(ctx, "OpenTelemetry variable ignored", "err", err)
 		}
 	}))
@@ -85,9 +85,16 @@ func Open(ctx context.Context, opts Options) (*Exporter, error) {
 	return e, nil
 }
 
+// ofResource reports whether an error is about OTEL_RESOURCE_ATTRIBUTES, which about logs once; the SDK
+// reports it for each signal.
+func ofResource(err error) bool {
+	_, escape := errors.AsType[url.EscapeError](err)
+	return escape || errors.Is(err, resource.ErrPartialResource)
+}
+
 // failed logs that something could not be sent, at most twice a minute.
 func (e *Exporter) failed(err error) {
-	if errors.Is(err, resource.ErrPartialResource) { // see about
+	if ofResource(err) { // see about
 		return
 	}
 	const pause = 30 * time.Second
@@ -161,9 +168,9 @@ func (e *Exporter) about(ctx context.Context) *resource.Resource {
 			attribute.String("service.instance.id", e.opts.Process),
 		),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		// Once, instead of for each signal as the SDK reports it.
-		e.opts.Log.WarnContext(ctx, "part of OTEL_RESOURCE_ATTRIBUTES ignored: want name=value, separated by commas", "err", err, "used", e.resource.String())
+	_, escape := url.PathUnescape(e.opts.Env("OTEL_RESOURCE_ATTRIBUTES"))
+	if err = errors.Join(err, escape); err != nil {
+		e.opts.Log.WarnContext(ctx, "part of OTEL_RESOURCE_ATTRIBUTES is invalid: want name=value, separated by commas, and % as %25", "err", err, "used", e.resource.String())
 	}
 	return e.resource
 }

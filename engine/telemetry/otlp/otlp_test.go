@@ -386,8 +386,11 @@ func TestIgnoredVariables(t *testing.T) {
 	var log bytes.Buffer
 	t.Setenv("OTEL_TRACES_SAMPLER", "most")
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "5s")
-	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "team,zone=b")
-	opts := options(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_LOGS_EXPORTER": "none"})
+	const attributes = "team,zone=b,share=7%zz"
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", attributes)
+	opts := options(map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_LOGS_EXPORTER": "none", "OTEL_RESOURCE_ATTRIBUTES": attributes,
+	})
 	opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 	out, err := otlp.Open(t.Context(), opts)
 	if err != nil {
@@ -395,7 +398,7 @@ func TestIgnoredVariables(t *testing.T) {
 	}
 	defer out.Close(t.Context())
 	out.Metrics(t.Context(), prometheus.NewRegistry())
-	for _, want := range []string{`err="unsupported sampler: most"`, `"environment variable"=OTEL_METRIC_EXPORT_INTERVAL`, "missing value: [team]", "zone=b"} {
+	for _, want := range []string{`err="unsupported sampler: most"`, `"environment variable"=OTEL_METRIC_EXPORT_INTERVAL`, "missing value: [team]", "zone=b", `invalid URL escape \"%zz\"`} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("the log does not have %s once:\n%s", want, log.String())
 		}
