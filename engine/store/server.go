@@ -196,7 +196,7 @@ func (s Server) SnapshotInterval() (time.Duration, bool) {
 // was done. Call it before using the client.
 func ConfirmWrites(rdb wire.Redis, replicas int) {
 	if replicas != 0 {
-		wire.Confirm(rdb, &wire.Confirmation{Replicas: replicas, Patience: confirmTime, Needed: writes})
+		wire.Confirm(rdb, replicas, confirmTime, writes)
 	}
 }
 

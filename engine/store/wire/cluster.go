@@ -113,7 +113,7 @@ func MasterOf(ctx context.Context, rdb Redis, key string) (master Redis, address
 // router is the hook that decides where the commands of a cluster's client go.
 type router struct {
 	client  *redis.ClusterClient
-	confirm *Confirmation // nil: writes need not reach replicas
+	confirm *confirmation // nil: writes need not reach replicas
 }
 
 // DialHook implements redis.Hook.
@@ -122,7 +122,7 @@ func (*router) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (r *router) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if r.confirm != nil && r.confirm.Needed(cmd) {
+		if r.confirm != nil && r.confirm.confirms(cmd) {
 			pipe := r.client.Pipeline() // which confirms it
 			_ = pipe.Process(ctx, cmd)
 			_, _ = pipe.Exec(ctx)
@@ -187,7 +187,7 @@ type part struct {
 }
 
 // send sends the commands over one connection and sets their errors.
-func (p *part) send(ctx context.Context, confirm *Confirmation) {
+func (p *part) send(ctx context.Context, confirm *confirmation) {
 	_ = confirm.send(ctx, p.node, p.cmds, func(cmds []redis.Cmder) error {
 		pipe := p.node.Pipeline()
 		_ = pipe.BatchProcess(ctx, cmds...)

@@ -20,11 +20,11 @@ const AllReplicas = -1
 // writes were made, and are lost only if the master is lost before its replicas have them.
 var ErrUnconfirmed = errors.New("the write is not on enough replicas yet (REDIS_WAIT)")
 
-// Confirmation says which commands must have reached how many replicas before they count as done.
-type Confirmation struct {
-	Replicas int           // or AllReplicas
-	Patience time.Duration // after which such a command fails
-	Needed   func(cmd redis.Cmder) bool
+// confirmation says which commands must have reached how many replicas before they count as done.
+type confirmation struct {
+	replicas int           // or AllReplicas
+	patience time.Duration // after which such a command fails
+	confirms func(cmd redis.Cmder) bool
 
 	mu    sync.Mutex
 	known map[*redis.Client]replicas
@@ -40,10 +40,11 @@ type replicas struct {
 // connect at any moment, and be promoted the next.
 const replicasFor = time.Second
 
-// Confirm makes the client wait for replicas after writes, by WAIT on the connection of the write.
-// Call it before using the client.
-func Confirm(rdb Redis, c *Confirmation) {
-	c.known = map[*redis.Client]replicas{}
+// Confirm makes the client wait until the commands for which needed returns true have reached so many
+// replicas, or AllReplicas, by WAIT on the connection of the command; patience is after how long such a
+// command fails. Call it before using the client.
+func Confirm(rdb Redis, count int, patience time.Duration, needed func(cmd redis.Cmder) bool) {
+	c := &confirmation{replicas: count, patience: patience, confirms: needed, known: map[*redis.Client]replicas{}}
 	switch client := rdb.(type) {
 	case *cluster:
 		client.router.confirm = c
@@ -54,7 +55,7 @@ func Confirm(rdb Redis, c *Confirmation) {
 
 // send calls exec with the commands and, if one of them needs it, a WAIT after them. Commands that
 // too few replicas have confirmed get an error.
-func (c *Confirmation) send(ctx context.Context, node *redis.Client, cmds []redis.Cmder, exec func([]redis.Cmder) error) error {
+func (c *confirmation) send(ctx context.Context, node *redis.Client, cmds []redis.Cmder, exec func([]redis.Cmder) error) error {
 	if c == nil || !c.needed(cmds) {
 		return exec(cmds)
 	}
@@ -62,10 +63,10 @@ func (c *Confirmation) send(ctx context.Context, node *redis.Client, cmds []redi
 	if want == 0 {
 		return exec(cmds)
 	}
-	wait := redis.NewIntCmd(ctx, "wait", want, c.Patience.Milliseconds())
+	wait := redis.NewIntCmd(ctx, "wait", want, c.patience.Milliseconds())
 	err := exec(append(slices.Clip(cmds), wait))
 	got, failed := int(wait.Val()), wait.Err()
-	if failed == nil && (got >= want || c.Replicas == AllReplicas && got >= c.wanted(ctx, node, true)) {
+	if failed == nil && (got >= want || c.replicas == AllReplicas && got >= c.wanted(ctx, node, true)) {
 		return err
 	}
 	unconfirmed := fmt.Errorf("%w: %d of %d", ErrUnconfirmed, got, want)
@@ -73,24 +74,24 @@ func (c *Confirmation) send(ctx context.Context, node *redis.Client, cmds []redi
 		unconfirmed = fmt.Errorf("%w: %w", ErrUnconfirmed, failed)
 	}
 	for _, cmd := range cmds {
-		if cmd.Err() == nil && c.Needed(cmd) {
+		if cmd.Err() == nil && c.confirms(cmd) {
 			cmd.SetErr(unconfirmed)
 		}
 	}
 	return unconfirmed
 }
 
-func (c *Confirmation) needed(cmds []redis.Cmder) bool {
+func (c *confirmation) needed(cmds []redis.Cmder) bool {
 	if len(cmds) > 0 && cmds[0].Name() == "multi" {
 		return false
 	}
-	return slices.ContainsFunc(cmds, c.Needed)
+	return slices.ContainsFunc(cmds, c.confirms)
 }
 
 // wanted returns how many replicas of a node must confirm a write.
-func (c *Confirmation) wanted(ctx context.Context, node *redis.Client, anew bool) int {
-	if c.Replicas != AllReplicas {
-		return c.Replicas
+func (c *confirmation) wanted(ctx context.Context, node *redis.Client, anew bool) int {
+	if c.replicas != AllReplicas {
+		return c.replicas
 	}
 	c.mu.Lock()
 	known, ok := c.known[node]
@@ -111,7 +112,7 @@ func (c *Confirmation) wanted(ctx context.Context, node *redis.Client, anew bool
 
 // confirming is the hook of a client of a single Redis.
 type confirming struct {
-	confirm *Confirmation
+	confirm *confirmation
 	client  *redis.Client
 }
 
@@ -121,7 +122,7 @@ func (confirming) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (h confirming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !h.confirm.Needed(cmd) {
+		if !h.confirm.confirms(cmd) {
 			return next(ctx, cmd)
 		}
 		pipe := h.client.Pipeline() // which confirms it

@@ -1,16 +1,14 @@
-package startup_test
+package cmd_test
 
 import (
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-
-	_ "flunq.io/flunq/cmd"
 )
 
-// The package is initialized before those that allocate most.
-func TestOrder(t *testing.T) {
+// cmd/startup is initialized before the packages that allocate most.
+func TestStartupOrder(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {

@@ -1,18 +1,21 @@
-package main_test
+package cmd_test
 
 import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-const module = "flunq.io/flunq"
+const (
+	module = "flunq.io/flunq"
+	root   = ".." // the folder of the module
+)
 
 // arrows lists the packages of this module that each package may import, by folder; with /...
 // also all packages below it. A package without a line fails the test.
@@ -142,17 +145,17 @@ func TestLayers(t *testing.T) {
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(root), ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if name := entry.Name(); entry.IsDir() && file != "." && (name == "testdata" || name[0] == '.') {
 			return fs.SkipDir
 		}
-		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+		if path.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
-		folder := path.Dir(filepath.ToSlash(file))
+		folder := path.Dir(file)
 		found[folder] = append(found[folder], imports(t, file)...)
 		return nil
 	})
@@ -164,7 +167,7 @@ func packages(t *testing.T) map[string][]string {
 
 func imports(t *testing.T, file string) []string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	parsed, err := parser.ParseFile(token.NewFileSet(), path.Join(root, file), nil, parser.ImportsOnly)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-package main_test
+package cmd_test
 
 import (
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func TestWalks(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(path.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
