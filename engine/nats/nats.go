@@ -161,7 +161,8 @@ type Client struct {
 	arrived chan arrival
 	log     string          // identifies the stream
 	last    uint64          // the last sequence number of the stream when it was identified
-	idle    int             // consecutive Fetches that found nothing
+	removed uint64          // the first one that it still had then
+	drained bool            // everything that had arrived was read since then
 	unknown bool            // what the stream has: it could not be identified at the last attempt
 	failed  map[string]bool // topics that could not be read at the last attempt
 	tried   time.Time       // when that was
@@ -175,7 +176,7 @@ type reader struct {
 	ended    chan struct{}
 	consumer string // that sent the last message; the client library replaces those that no longer exist
 	log      string // of its messages
-	last     uint64 // sequence number of the last message that was read; at first, of the one before
+	last     uint64 // sequence number of the last message that was read, or up to which there are no others
 	pending  uint64 // messages after the last one
 }
 
@@ -394,47 +395,44 @@ func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) 
 	wait := time.NewTimer(c.opts.Wait)
 	defer wait.Stop()
 	var out []cloudevents.Message
+	var lost error
 	select {
 	case a := <-c.arrived:
-		out = c.append(ctx, out, a)
+		out, lost = c.append(ctx, out, a)
 	case <-wait.C:
-		c.idle++
+		c.drained = true
 		return nil, nil
 	case <-ctx.Done():
 		return nil, nil
 	}
-	c.idle = 0
-	for len(out) < buffered {
+	for len(out) < buffered && lost == nil {
 		select {
 		case a := <-c.arrived:
-			out = c.append(ctx, out, a)
+			out, lost = c.append(ctx, out, a)
 		default:
+			c.drained = true
 			return out, nil
 		}
 	}
-	return out, nil
+	return out, lost
 }
 
-// checkEvery is the number of empty Fetches after which Fetch checks that the stream still exists.
+// checkEvery is how often Fetch checks the stream, as a multiple of Options.Wait, and tries again to read
+// topics that could not be read. Meanwhile the others are read.
 const checkEvery = 5
-
-// retryInterval is how long to wait before topics that could not be read are tried again. Meanwhile the
-// others are read.
-const retryInterval = 5 * time.Second
 
 // read starts the readers of new topics and ends the others.
 func (c *Client) read(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	wanted := map[string]bool{}
-	missing := c.idle >= checkEvery
-	again := time.Since(c.tried) >= retryInterval
+	check := time.Since(c.tried) >= checkEvery*c.opts.Wait
 	for _, topic := range topics {
 		wanted[topic] = true
-		missing = missing || c.readers[topic] == nil && (again || !c.failed[topic])
+		check = check || c.readers[topic] == nil && !c.failed[topic]
 	}
 	for topic, r := range c.readers {
 		select {
 		case <-r.closed:
-			missing = true
+			check = true
 			c.end(r)
 		default:
 			if !wanted[topic] {
@@ -442,14 +440,15 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 			}
 		}
 	}
-	if !missing {
+	if !check {
 		return nil
 	}
-	if err := c.identify(ctx); err != nil {
-		return err
+	lost := c.identify(ctx)
+	if c.unknown {
+		return lost
 	}
-	c.idle, c.tried, c.failed = 0, time.Now(), map[string]bool{}
-	var errs []error
+	c.tried, c.failed = time.Now(), map[string]bool{}
+	errs := []error{lost}
 	for _, topic := range topics {
 		if c.readers[topic] == nil {
 			err := c.begin(ctx, topic, after)
@@ -460,7 +459,8 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 }
 
 // identify ends readers if the stream was created again, or has lost its last messages, as in a power
-// cut: it has other messages with the same numbers.
+// cut: it has other messages with the same numbers. The error says why that is unknown, or which messages
+// were removed before they could be read.
 func (c *Client) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -468,15 +468,26 @@ func (c *Client) identify(ctx context.Context) error {
 	if c.unknown = err != nil; err != nil {
 		return err
 	}
-	log := logOf(s)
-	last := s.CachedInfo().State.LastSeq
+	log, state := logOf(s), s.CachedInfo().State
+	var errs []error
 	for _, r := range c.readers {
-		if log != c.log || r.last > last {
+		if log != c.log || r.last > state.LastSeq {
 			c.end(r)
+		} else if c.drained { // it has nothing more up to c.last
+			errs = append(errs, c.lost(r))
+			r.last = max(r.last, c.last)
 		}
 	}
-	c.log, c.last = log, last
-	return nil
+	c.log, c.last, c.removed, c.drained = log, state.LastSeq, state.FirstSeq, false
+	return errors.Join(errs...)
+}
+
+// lost returns an error if messages after the last one of a reader were removed before it could read them.
+func (c *Client) lost(r *reader) error {
+	if r.last == 0 || r.last+1 >= c.removed {
+		return nil
+	}
+	return fmt.Errorf("%w, if the messages %d to %d of stream %s had some for %s: its limits have removed them since %[5]s was last read", cloudevents.ErrLost, r.last+1, c.removed-1, c.opts.Stream, r.topic)
 }
 
 // logOf identifies a stream: one that is deleted and created again gets another log.
@@ -538,20 +549,24 @@ func (c *Client) end(r *reader) {
 
 // append adds a message that has arrived, unless its reader has ended: another reader then begins at
 // that message. The client library replaces a consumer that no longer exists, even by one on a stream that was
-// created again.
-func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arrival) []cloudevents.Message {
+// created again. The error says that messages before it are lost.
+func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arrival) ([]cloudevents.Message, error) {
 	meta, err := a.msg.Metadata()
 	if err != nil || c.readers[a.reader.topic] != a.reader {
-		return out
+		return out, nil
 	}
+	var lost error
 	if meta.Consumer != a.reader.consumer {
-		if err := c.identify(ctx); err != nil { // the next Fetch reports it
+		if lost = c.identify(ctx); c.unknown { // the next Fetch reports it
 			c.end(a.reader)
 		}
 		if c.readers[a.reader.topic] != a.reader {
-			return out
+			return out, nil
 		}
 		a.reader.consumer = meta.Consumer
+	}
+	if meta.Sequence.Stream >= c.removed { // otherwise it was received before the removal
+		lost = errors.Join(lost, c.lost(a.reader))
 	}
 	a.reader.pending, a.reader.last = meta.NumPending, meta.Sequence.Stream
 	m := cloudevents.Message{
@@ -562,7 +577,7 @@ func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arriva
 			m.Headers = append(m.Headers, cloudevents.Header{Name: name, Value: value})
 		}
 	}
-	return append(out, m)
+	return append(out, m), lost
 }
 
 // Commit implements bridge.Source: the server keeps no position.

@@ -387,6 +387,75 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// Messages that the limits of the stream have removed before they were read are reported, once; not those of
+// a topic that has been read up to its end.
+func TestRemovedUnread(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	js, o := s.jetStream(), s.options()
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: o.Stream, Subjects: []string{nats.Subjects}, MaxMsgs: 2000}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(subject string, n int) {
+		t.Helper()
+		for range n {
+			if _, err := js.PublishAsync(subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-js.PublishAsyncComplete()
+	}
+	positions := map[string]cloudevents.Position{}
+	fetch := func(c *nats.Client) (read int, lost []error) {
+		for end := time.Now().Add(20 * o.Wait); time.Now().Before(end); { // several checks
+			messages, err := c.Fetch(t.Context(), []string{"flunq.a.>"}, func(p string) (cloudevents.Position, bool) {
+				at, known := positions[p]
+				return at, known
+			})
+			if err != nil {
+				lost = append(lost, err)
+			}
+			for i := range messages {
+				positions[messages[i].PartitionName()] = cloudevents.Position{Log: messages[i].Log, Offset: messages[i].Offset}
+			}
+			read += len(messages)
+		}
+		return read, lost
+	}
+	want := func(c *nats.Client, n int, loss string) {
+		t.Helper()
+		read, lost := fetch(c)
+		if read != n || len(lost) > 1 || loss == "" != (len(lost) == 0) || len(lost) == 1 && (!errors.Is(lost[0], cloudevents.ErrLost) || !strings.Contains(lost[0].Error(), loss)) {
+			t.Errorf("read %d messages of %d, %v, want %q", read, n, lost, loss)
+		}
+	}
+	c := connect(t, o)
+	put("flunq.a.x", 1)
+	want(c, 1, "")
+	for range 2 {
+		put("flunq.b.x", 1500) // c sees that none of them are of a
+		want(c, 0, "")
+	}
+	put("flunq.a.x", 1) // 3002
+	want(c, 1, "")
+	put("flunq.b.x", 2500)
+	c.Close()
+	put("flunq.b.x", 1) // 5503
+	c = connect(t, o)
+	want(c, 0, "messages 3003 to 3503 of stream FLUNQ had some for flunq.a.>")
+	put("flunq.a.x", 1) // 5504
+	want(c, 1, "")
+	c.Close()
+	put("flunq.a.x", 3000)
+	c = connect(t, o)
+	want(c, 2000, "messages 5505 to 6504")
+	put("flunq.a.x", 5000)  // the client receives some of them ahead
+	time.Sleep(10 * o.Wait) // the bridge was held up until the next check
+	if _, lost := fetch(c); len(lost) == 0 {
+		t.Error("the removal of messages before a process read them is not reported")
+	}
+}
+
 // What the server forbids is reported as such, soon, and only for the subjects that are forbidden.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
