@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -46,18 +47,21 @@ func (s *server) bridging(set cli.Settings, tenant string, secrets map[string]an
 
 // open returns the options of the bridge, connected to its broker. Call close when the bridge has
 // stopped.
-func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge) (*bridge.Options, error) {
+func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge, log *slog.Logger) (*bridge.Options, error) {
 	opts := &b.opts
+	created := func(name string) { log.Info("created by the bridge: it did not exist", "name", name) }
 	opts.Observe, opts.Lag = watch.Observe, watch.Lag
 	opts.Start = starter(scheduler.TopicSink{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
 	if b.set.StreamType == cli.InNATS {
-		client, err := nats.New(b.set.Bridge.Server)
+		server := b.set.Bridge.Server
+		server.Created = created
+		client, err := nats.New(server)
 		if err != nil {
 			return nil, err
 		}
 		b.closing = append(b.closing, client.Close)
 		opts.Sink, opts.Source = client, client
-	} else if err := b.openKafka(opts); err != nil {
+	} else if err := b.openKafka(opts, created); err != nil {
 		return nil, err
 	}
 	if len(opts.Listen) == 0 {
@@ -66,13 +70,15 @@ func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge) (*bridge.Option
 	return opts, nil
 }
 
-func (b *bridging) openKafka(opts *bridge.Options) error {
-	publisher, err := kafka.NewPublisher(b.set.KafkaBridge())
+func (b *bridging) openKafka(opts *bridge.Options, created func(string)) error {
+	options := b.set.KafkaBridge()
+	options.Created = created
+	publisher, err := kafka.NewPublisher(options)
 	if err != nil {
 		return err
 	}
 	b.closing = append(b.closing, publisher.Close)
-	receiver, err := kafka.NewReceiver(b.set.KafkaBridge())
+	receiver, err := kafka.NewReceiver(options)
 	if err != nil {
 		return err
 	}

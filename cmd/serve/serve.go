@@ -420,7 +420,7 @@ func serve(ctx context.Context, s served) (err error) {
 	watch := telemetry.New(s.log, registry)
 	s.opts.Activity = watch.Observe
 	if s.bridging != nil {
-		if s.opts.Bridge, err = s.bridging.open(s.rdb, telemetry.NewBridge(s.log, registry)); err != nil {
+		if s.opts.Bridge, err = s.bridging.open(s.rdb, telemetry.NewBridge(s.log, registry), s.log); err != nil {
 			return err
 		}
 		defer s.bridging.close()

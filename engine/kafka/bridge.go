@@ -23,6 +23,8 @@ type BridgeOptions struct {
 
 	Group  string // consumer group whose offsets record a Receiver's progress
 	Create bool   // create missing topics, with Options.Partitions and Options.Replication
+	// Created, if set, is called after that.
+	Created func(topic string)
 }
 
 // create creates missing topics, and returns for each why it could not be created, or nil. It returns
@@ -41,6 +43,8 @@ func (o *BridgeOptions) create(ctx context.Context, topics []string) map[string]
 		err := failed
 		if reply := replies[topic]; reply.Err != nil {
 			err = refusal(reply)
+		} else if failed == nil && o.Created != nil {
+			o.Created(topic)
 		}
 		if problems[topic] = nil; err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			problems[topic] = fmt.Errorf("topic %s does not exist and cannot be created with KAFKA_PARTITIONS=%d and KAFKA_REPLICATION=%d: %w", topic, o.Partitions, o.Replication, err)

@@ -164,8 +164,10 @@ func TestBridgeCreatesTopics(t *testing.T) {
 		t.Errorf("read a topic that cannot be created: %v", err)
 	}
 	e.Replication = 1
-	if err := publish(); err != nil {
-		t.Errorf("published to a topic that can be created: %v", err)
+	created := ""
+	e.Created = func(topic string) { created += topic }
+	if err := publish(); err != nil || created != outTopic {
+		t.Errorf("published to a topic that can be created: %v; created: %q", err, created)
 	}
 	state, err := e.Inspect(t.Context(), []string{outTopic, inTopic}, nil, nil)
 	if err != nil || state.Topics[0].Missing || !state.Topics[1].Missing || state.Topics[0].Partitions != e.Partitions {

@@ -34,6 +34,8 @@ type Options struct {
 
 	Stream string
 	Create bool // create the stream if it is missing, for the subjects below flunq, with these limits:
+	// Created, if set, is called after that.
+	Created func(stream string)
 
 	MaxAge   time.Duration // age after which messages are removed; 0: never
 	MaxBytes int           // size above which the oldest messages are removed; 0: never
@@ -277,6 +279,9 @@ func (c *Client) stream(ctx context.Context) (jetstream.Stream, error) {
 			s, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 				Name: c.opts.Stream, Subjects: []string{Subjects}, MaxAge: c.opts.MaxAge, MaxBytes: cmp.Or(int64(c.opts.MaxBytes), -1),
 			})
+			if err == nil && c.opts.Created != nil {
+				c.opts.Created(c.opts.Stream)
+			}
 		}
 		return err
 	})

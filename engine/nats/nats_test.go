@@ -184,12 +184,17 @@ func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	o := serve(t, "").options()
 	o.MaxAge = 0
+	created := ""
+	o.Created = func(stream string) { created += stream }
 	c := connect(t, o)
 	m := cloudevents.Message{Topic: "flunq.acme.events", Type: "com.example.a b.*", ID: "acme/1-1", Value: []byte("1")}
 	for range 3 {
 		if err := c.Publish(t.Context(), []cloudevents.Message{m})[0]; err != nil {
 			t.Fatal(err)
 		}
+	}
+	if created != o.Stream {
+		t.Errorf("created: %q", created)
 	}
 	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
 	state, err := nats.Inspect(t.Context(), o, []string{"flunq.acme.events", "shop.acme.events"}, []string{"flunq.acme.>", "flunq.other.>"}, none)
