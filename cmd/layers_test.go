@@ -91,7 +91,7 @@ var arrows = map[string][]string{
 	"engine/kafka":                 {"engine/cloudevents", "engine/schedule"},
 	"engine/nats":                  {"engine/cloudevents"},
 	"engine/scheduler":             {"engine", "engine/agenda", "engine/event", "engine/schedule", "engine/store", "engine/store/wire", "engine/store/registry"},
-	"engine/scheduler/server":      {"engine/event", "engine/schedule", "engine/scheduler", "engine/scheduler/schedulerpb"},
+	"engine/scheduler/server":      {"engine/event", "engine/lazyregexp", "engine/schedule", "engine/scheduler", "engine/scheduler/schedulerpb"},
 	"engine/scheduler/schedulerpb": {},
 	"engine/scheduler/ledgertest":  {"engine/schedule", "engine/scheduler"},
 	"engine/scheduler/tabletest":   {"engine/schedule", "engine/scheduler"},

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
 )
 
 // unary handles a call with one response.
@@ -22,7 +23,11 @@ func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	if err := s.admit(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	limit := s.opts.Timeout
+	if many, ok := request.(*schedulerpb.ScheduleManyRequest); ok {
+		limit += limit * time.Duration(len(many.GetRequests())) / 100
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if response, err = handle(ctx, request); err != nil && ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)

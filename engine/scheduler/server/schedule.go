@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
@@ -146,7 +147,10 @@ func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) schedule
 	}
 }
 
-// traceOf returns the trace context in the metadata of a call.
+var traceparent = lazyregexp.New(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$`)
+
+// traceOf returns the trace context in the metadata of a call. One that cannot be read is ignored, as its
+// specification requires.
 func traceOf(ctx context.Context) map[string]string {
 	const longest = 512 // minimum that the specification of tracestate requires to be passed on
 	trace := map[string]string{}
@@ -154,6 +158,9 @@ func traceOf(ctx context.Context) map[string]string {
 		if given := metadata.ValueFromIncomingContext(ctx, name); len(given) == 1 && len(given[0]) <= longest {
 			trace[name] = given[0]
 		}
+	}
+	if !traceparent().MatchString(trace["traceparent"]) {
+		return nil
 	}
 	return trace
 }

@@ -26,11 +26,11 @@ import (
 
 // Options configures a Server.
 type Options struct {
-	TLS        *Certificate // nil: connections are not encrypted
-	Tokens     *Tokens      // nil: all clients may call
-	Reflection bool         // clients may ask for the service's description
-	Timeout    time.Duration
-	Streams    int // calls that a connection may have open; 1 to 10000
+	TLS        *Certificate  // nil: connections are not encrypted
+	Tokens     *Tokens       // nil: all clients may call
+	Reflection bool          // clients may ask for the service's description
+	Timeout    time.Duration // of a call; ScheduleMany has more, by 1 % for each event
+	Streams    int           // calls that a connection may have open; 1 to 10000
 	Log        *slog.Logger
 	// Check returns why events cannot be scheduled now: schedule.ErrFull if only new events cannot be.
 	// It is called every CheckEvery.

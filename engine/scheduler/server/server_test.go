@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -408,6 +409,28 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// The more events a call has, the more time.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	var left atomic.Int64
+	r := start(t, func(o *server.Options, l *ledger) {
+		o.Timeout = time.Minute
+		l.before = func(ctx context.Context) {
+			if end, _ := ctx.Deadline(); time.Until(end) > time.Minute { // not that of a health check
+				left.Store(int64(time.Until(end)))
+			}
+		}
+	})
+	many := &schedulerpb.ScheduleManyRequest{}
+	for n := range 500 {
+		many.Requests = append(many.Requests, request(n))
+	}
+	_, err := r.client(t).ScheduleMany(t.Context(), many)
+	if got := time.Duration(left.Load()); err != nil || got < 5*time.Minute || got > 6*time.Minute {
+		t.Errorf("500 events have %s, want 6 minutes: %v", got, err)
+	}
+}
+
 // A message of more than 1 MiB, a store that hangs and a panic each end one call, with its own code.
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -701,6 +724,11 @@ func TestTraceContext(t *testing.T) {
 	}
 	if again := ask(1, other, nil); again.GetCreated() || again.GetEvent().GetHeaders()["traceparent"] != span {
 		t.Errorf("the repeated request: %v", again)
+	}
+	for n, malformed := range []string{"00-1-2-01", strings.ToUpper(span), "x"} {
+		if h := ask(10+n, malformed, nil).GetEvent().GetHeaders(); len(h) > 0 {
+			t.Errorf("with the malformed context %s, the event has the headers %v", malformed, h)
+		}
 	}
 	if h := ask(2, span, map[string]string{"traceparent": other}).GetEvent().GetHeaders(); h["traceparent"] != other || len(h) != 1 {
 		t.Errorf("the event with a context of its own has the headers %v", h)
