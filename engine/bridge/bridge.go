@@ -120,7 +120,7 @@ func (o *Options) check() error {
 		errs = append(errs, fmt.Errorf("events go to topic %q: want %s in the name, or tenants would read each other's events", o.Topic, TenantMark))
 	}
 	for _, topic := range o.Listen {
-		if prefix, below := strings.CutSuffix(topic, ">"); topic == o.Topic || below && strings.HasPrefix(o.Topic+".", prefix) {
+		if topic == o.Topic || strings.ContainsAny(topic, "*>") && below(o.Topic, topic) {
 			errs = append(errs, fmt.Errorf("the bridge would read its own events: it publishes to %q and reads %q", o.Topic, topic))
 		}
 	}
@@ -130,6 +130,20 @@ func (o *Options) check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// below reports whether a pattern of NATS matches subjects that begin with the words of subject and have more.
+func below(subject, pattern string) bool {
+	words := strings.Split(pattern, ".")
+	for i, word := range strings.Split(subject, ".") {
+		if words[i] == ">" {
+			return true
+		}
+		if words[i] != "*" && words[i] != word || i+1 == len(words) {
+			return false
+		}
+	}
+	return true
 }
 
 // Check returns all problems with the names of topics.
@@ -225,11 +239,12 @@ func (b *Bridge) Step(ctx context.Context) (wake time.Time, err error) {
 		}
 	}
 	slices.Sort(own)
-	b.set(slices.Compact(own))
+	b.set(slices.Compact(own), false)
 	return b.renewed.Add(b.opts.Lease / renewals), err
 }
 
-func (b *Bridge) set(own []string) {
+// set sets the tenants that this process bridges, for the last time if it closes.
+func (b *Bridge) set(own []string, closes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.Equal(own, b.own) && !b.closed {
@@ -237,6 +252,7 @@ func (b *Bridge) set(own []string) {
 		close(b.changed)
 		b.changed = make(chan struct{})
 	}
+	b.closed = b.closed || closes
 }
 
 // tenants returns the tenants that this process bridges, sorted. The caller must not change the slice.
@@ -263,12 +279,7 @@ func (b *Bridge) wait(ctx context.Context) {
 }
 
 // Close stops the bridge from reading any more.
-func (b *Bridge) Close() {
-	b.set(nil)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-}
+func (b *Bridge) Close() { b.set(nil, true) }
 
 // Release lets other processes take over the tenants immediately. Call it after the last step.
 func (b *Bridge) Release(ctx context.Context) error {

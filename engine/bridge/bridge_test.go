@@ -162,7 +162,7 @@ func TestTakeOfAnotherLog(t *testing.T) {
 // Names of topics that would mix tenants, or send events in circles, are refused.
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	good := bridge.Options{Batch: 1, Topic: "flunq.{tenant}.events", Listen: []string{"flunq.{tenant}.in", "orders"}, Trusted: []string{"orders"}, Tenants: delivery.NewTenantSet()}
+	good := bridge.Options{Batch: 1, Topic: "flunq.{tenant}.events", Listen: []string{"flunq.{tenant}.in", "orders", "flunq.*.in.>", "flunq.{tenant}.*", "flunq.shop.events.>"}, Trusted: []string{"orders"}, Tenants: delivery.NewTenantSet()}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
@@ -173,6 +173,8 @@ func TestOptions(t *testing.T) {
 		`and reads "flunq.{tenant}.events.>"`: func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
 		`and reads "flunq.>"`:                 func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.>") },
 		`and reads "flunq.{tenant}.>"`:        func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.{tenant}.>") },
+		`and reads "*.>"`:                     func(o *bridge.Options) { o.Listen = append(o.Listen, "*.>") },
+		`and reads "flunq.*.events.*.paid"`:   func(o *bridge.Options) { o.Listen = append(o.Listen, "flunq.*.events.*.paid") },
 		"not one of":                          func(o *bridge.Options) { o.Trusted = []string{"other"} },
 	} {
 		bad := good
