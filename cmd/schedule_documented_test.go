@@ -81,7 +81,7 @@ retry_worker: {past_buckets_count: 5, retry_scan_interval_ms: 5000, retry_batch_
 	for _, one := range []struct{ args, want string }{
 		{"schedule init --dry-run", "missing: topic schedule_events does not exist\n"},
 		{"schedule init", "topic schedule_events created\ntopic schedule_events.dlq created\n"},
-		{"schedule init", " exists\n"},
+		{"schedule init", " exists\ntopic schedule_events exists\ntopic schedule_events.dlq exists\n"},
 	} {
 		out, errs, code := flunqWith(t.Context(), env(), strings.Fields(one.args)...)
 		if code != 0 || !strings.Contains(out, one.want) {
@@ -178,7 +178,7 @@ func TestConfiguredRedisIsNoCluster(t *testing.T) {
 	config := written(t, "config.yaml", fmt.Sprintf("redis: {mode: cluster, hosts: [%q]}\n", redistest.Addr(t)))
 	env := map[string]string{"CONFIG_PATH": config, "HOME": t.TempDir()}
 	_, errs, code := flunqWith(t.Context(), env, "serve", "--scheduler", "--http", "")
-	if want := "is not part of a Redis Cluster: write redis://host:port (" + config + ":1:31: redis.hosts)"; code != 2 || !strings.Contains(errs, want) {
+	if want := "is not part of a Redis Cluster: write redis://host:port (" + config + ":1:31: redis.hosts, a cluster by redis.mode or redis.cluster)"; code != 2 || !strings.Contains(errs, want) {
 		t.Errorf("%d, want %q:\n%s", code, want, errs)
 	}
 }

@@ -180,6 +180,7 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 	case hostsNode == nil:
 	case cluster && len(hosts) > 0 && !slices.Contains(hosts, ""):
 		r.file.redis.Text = "redis-cluster://" + strings.Join(hosts, ",")
+		r.file.redis.place += ", a cluster by redis.mode or redis.cluster"
 	case !one:
 		r.Errorf(hostsNode, "redis.hosts has %d addresses, want one, host:port; or several with mode: cluster", len(hosts))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -106,12 +107,14 @@ func (i *installation) table(ctx context.Context, opts dynamo.Options) (part, er
 // topics creates the topics of the feed.
 func (i *installation) topics(ctx context.Context, opts kafka.Options) (parts []part, err error) {
 	created, err := kafka.Init(ctx, opts, i.dry)
-	for _, name := range created {
+	for _, name := range []string{opts.ScheduleTopic, opts.ScheduleDLQ} {
 		one := part{Kind: "topic", Name: name, Done: !i.dry}
-		if i.dry {
+		if slices.Contains(created, name) {
 			one.Missing = fmt.Sprintf("topic %s does not exist", name)
 		}
-		parts = append(parts, one)
+		if err == nil || one.Missing != "" {
+			parts = append(parts, one)
+		}
 	}
 	return parts, err
 }
@@ -119,14 +122,12 @@ func (i *installation) topics(ctx context.Context, opts kafka.Options) (parts []
 func (i *installation) print(parts []part) error {
 	return cli.List[part]{Line: func(p part) string {
 		switch {
-		case p.Done && p.Missing == "" && p.Kind == "table":
+		case p.Missing == "":
 			return p.Kind + " " + p.Name + " exists"
 		case p.Done:
 			return p.Kind + " " + p.Name + " created"
-		case p.Missing != "":
-			return "missing: " + strings.ReplaceAll(p.Missing, "\n", "; ")
 		default:
-			return ""
+			return "missing: " + strings.ReplaceAll(p.Missing, "\n", "; ")
 		}
 	}}.Print(i.sh, i.format, parts)
 }

@@ -110,12 +110,20 @@ func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 	var rows []eventRow
 	var cursor string
 	none := true
+	open := map[string]bool{} // listed events that may come again, in another list
 	err = c.each(ctx, request, func(e *schedulerpb.Event) error {
 		cursor, none = e.GetCursor(), false
-		if streamed {
-			return list.Print(l.sh, l.format, []eventRow{rowOf(e)})
+		row := rowOf(e)
+		if open[row.ID] {
+			return nil
 		}
-		rows = append(rows, rowOf(e))
+		if row.Status.Open() && request.GetStatus() == 0 {
+			open[row.ID] = true
+		}
+		if streamed {
+			return list.Print(l.sh, l.format, []eventRow{row})
+		}
+		rows = append(rows, row)
 		return nil
 	})
 	if err == nil && none && request.Partition != nil {
