@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flunq.io/flunq/engine/executor/breaker"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // While some of the steps fail and others succeed, one entry in ten seconds says so.
@@ -52,5 +57,29 @@ func TestSlowStep(t *testing.T) {
 	}
 	if h := slow.health(now.Add(slowAfter + 2*time.Second)); h.Status != Degraded || h.Err == nil || h.Err.Error() != "a step of the bridge has been running for 12s" {
 		t.Errorf("%s, %v, want %s with a reason", h.Status, h.Err, Degraded)
+	}
+}
+
+// The heartbeat tells other processes which services have failed for long, and why.
+func TestHeartbeatOfFailingService(t *testing.T) {
+	t.Parallel()
+	breakers, err := breaker.New(breaker.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Health{Kind: "bridge", Status: Degraded, Err: errors.New("topic x does not exist")}
+	beat := heartbeat{
+		store: store.New(redistest.Start(t), store.Options{}), breakers: breakers, health: func() []Health { return []Health{h} },
+		entry: processes.Process{Name: "p", Services: []processes.Service{{Name: "worker"}, {Name: "bridge"}}},
+	}
+	for status, want := range map[Status]string{Degraded: "", Unhealthy: "topic x does not exist", Healthy: ""} {
+		h.Status, beat.wait = status, 0
+		if _, err := beat.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all, _, err := processes.In(beat.store).All(t.Context())
+		if err != nil || len(all) != 1 || all[0].Service("bridge").Failing != want || all[0].Service("worker").Failing != "" {
+			t.Errorf("%s: %+v, %v", status, all, err)
+		}
 	}
 }

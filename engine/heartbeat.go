@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ import (
 type heartbeat struct {
 	store    *store.Store
 	breakers *breaker.Set
+	health   func() []Health
 	entry    processes.Process
 	swept    time.Time // when entries of other processes were last removed
 	wait     int       // steps until the entry is written again
@@ -30,7 +32,7 @@ const maxCircuits = 20
 
 func (e *Engine) newHeartbeat() *heartbeat {
 	host, _ := os.Hostname() // empty if unknown
-	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, entry: processes.Process{
+	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, health: e.Health, entry: processes.Process{
 		Name: e.opts.Process, Command: e.opts.Command, Host: host, PID: os.Getpid(), Version: e.opts.Version,
 		Tenants: e.opts.Tenants, All: e.opts.Discover, Embedded: e.opts.Embedded, Transient: e.opts.Transient,
 		LeaseMS: e.opts.Lease.Milliseconds(), Limits: &processes.Limits{Executions: e.opts.Open, RedisPercent: e.opts.RedisPercent},
@@ -66,6 +68,14 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 		return wake, nil
 	}
 	h.wait, h.entry.Circuits = 0, circuits
+	for i := range h.entry.Services {
+		h.entry.Services[i].Failing = ""
+	}
+	for _, s := range h.health() {
+		if one := h.entry.Service(s.Kind); one != nil && s.Status == Unhealthy {
+			one.Failing = fmt.Sprintf("%.300s", s.Err)
+		}
+	}
 	if err := processes.In(h.store).Register(ctx, &h.entry); err != nil {
 		return wake, err
 	}

@@ -105,6 +105,11 @@ func (d *doctor) listProcesses() {
 	d.compareLeases()
 	for i := range d.processes {
 		p := &d.processes[i]
+		for _, s := range p.Services {
+			if s.Failing != "" && p.Alive(d.at) {
+				d.report("processes", isBad, fmt.Sprintf("the %s of %s fails: %s", s.Name, nameOf(p), s.Failing), "see its log")
+			}
+		}
 		if !d.dead(*p) {
 			continue
 		}

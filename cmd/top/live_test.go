@@ -565,6 +565,11 @@ func TestBridge(t *testing.T) {
 		}
 	}
 	o := w.overview()
+	failing := []processes.Service{{Name: "bridge", Group: group, Failing: "topic x does not exist"}}
+	if err := processes.In(w.store).Register(t.Context(), &processes.Process{Name: "p-0", All: true, Services: failing}); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, strings.Join(w.overview().Notes, "\n"), "the bridge of process p-0 fails: topic x does not exist")
 	i := slices.IndexFunc(o.Services, func(s tui.Service) bool { return s.Name == "bridge" })
 	if i < 0 || o.Services[i].Alive != 2 || o.Services[i].Lag != 1 || strings.Contains(strings.Join(o.Notes, "\n"), "bridge") {
 		t.Errorf("services %+v, notes %v", o.Services, o.Notes)

@@ -154,7 +154,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	o.Notes = append(o.Notes, l.circuits(running, now)...)
+	o.Notes = append(o.Notes, append(l.failing(running, now), l.circuits(running, now)...)...)
 	services := l.groups()
 	for i := range running {
 		for _, service := range running[i].Services {
@@ -184,6 +184,18 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	}
 	slices.SortStableFunc(o.Services, func(a, b tui.Service) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
 	return nil
+}
+
+// failing lists the services of the tenant that fail in a process.
+func (l *Live) failing(running []processes.Process, now time.Time) (notes []string) {
+	for i := range running {
+		for _, s := range running[i].Services {
+			if s.Failing != "" && running[i].Alive(now) && running[i].Serves(l.opts.Tenant) {
+				notes = append(notes, fmt.Sprintf("the %s of process %s fails: %s", s.Name, running[i].Name, s.Failing))
+			}
+		}
+	}
+	return notes
 }
 
 // fewCircuits is how many hosts with open circuit breakers are named.

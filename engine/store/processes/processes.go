@@ -57,7 +57,8 @@ type Process struct {
 type Service struct {
 	Name      string   `json:"service"` // worker, executor, timer or bridge
 	Group     string   `json:"group"`
-	Consumers []string `json:"consumers"` // names of its consumers
+	Consumers []string `json:"consumers"`         // names of its consumers
+	Failing   string   `json:"failing,omitempty"` // why it has done nothing for half a minute; "": it works
 }
 
 // Limits holds the limits on starts that a process enforces; 0: none.
