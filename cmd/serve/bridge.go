@@ -49,19 +49,21 @@ func (s *server) bridging(set cli.Settings, tenant string, secrets map[string]an
 // stopped.
 func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge, log *slog.Logger) (*bridge.Options, error) {
 	opts := &b.opts
-	created := func(name string) { log.Info("created by the bridge: it did not exist", "name", name) }
+	created := func(kind string) func(string) {
+		return func(name string) { log.Info("created by the bridge: it did not exist", kind, name) }
+	}
 	opts.Observe, opts.Lag = watch.Observe, watch.Lag
 	opts.Start = starter(scheduler.TopicSink{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
 	if b.set.StreamType == cli.InNATS {
 		server := b.set.Bridge.Server
-		server.Created = created
+		server.Created = created("stream")
 		client, err := nats.New(server)
 		if err != nil {
 			return nil, err
 		}
 		b.closing = append(b.closing, client.Close)
 		opts.Sink, opts.Source = client, client
-	} else if err := b.openKafka(opts, created); err != nil {
+	} else if err := b.openKafka(opts, created("topic")); err != nil {
 		return nil, err
 	}
 	if len(opts.Listen) == 0 {

@@ -136,10 +136,11 @@ func (o *Options) check() error {
 func below(subject, pattern string) bool {
 	words := strings.Split(pattern, ".")
 	for i, word := range strings.Split(subject, ".") {
-		if words[i] == ">" {
+		last := i+1 == len(words)
+		if last && words[i] == ">" {
 			return true
 		}
-		if words[i] != "*" && words[i] != word || i+1 == len(words) {
+		if last || words[i] != "*" && words[i] != word {
 			return false
 		}
 	}

@@ -165,14 +165,15 @@ type Client struct {
 	last    uint64          // the last sequence number of the stream when it was identified
 	removed uint64          // the first one that it still had then
 	drained bool            // everything that had arrived was read since then
+	checked time.Time       // when that was
 	unknown bool            // what the stream has: it could not be identified at the last attempt
 	failed  map[string]bool // topics that could not be read at the last attempt
-	tried   time.Time       // when that was
 }
 
 // reader reads one topic in order.
 type reader struct {
 	topic    string
+	info     func(context.Context) (*jetstream.ConsumerInfo, error)
 	reading  jetstream.ConsumeContext
 	closed   <-chan struct{} // of reading; the client library starts a goroutine each time it is asked for
 	ended    chan struct{}
@@ -426,10 +427,12 @@ func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) 
 // topics that could not be read. Meanwhile the others are read.
 const checkEvery = 5
 
+func (c *Client) due() bool { return time.Since(c.checked) >= checkEvery*c.opts.Wait }
+
 // read starts the readers of new topics and ends the others.
 func (c *Client) read(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	wanted := map[string]bool{}
-	check := time.Since(c.tried) >= checkEvery*c.opts.Wait
+	check := c.due()
 	for _, topic := range topics {
 		wanted[topic] = true
 		check = check || c.readers[topic] == nil && !c.failed[topic]
@@ -452,7 +455,7 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 	if c.unknown {
 		return lost
 	}
-	c.tried, c.failed = time.Now(), map[string]bool{}
+	c.failed = map[string]bool{}
 	errs := []error{lost}
 	for _, topic := range topics {
 		if c.readers[topic] == nil {
@@ -481,9 +484,14 @@ func (c *Client) identify(ctx context.Context) error {
 		} else if c.drained { // it has nothing more up to c.last
 			errs = append(errs, c.lost(r))
 			r.last = max(r.last, c.last)
+			if r.pending > 0 { // some may have been removed
+				if info, err := r.info(ctx); err == nil {
+					r.pending = info.NumPending
+				}
+			}
 		}
 	}
-	c.log, c.last, c.removed, c.drained = log, state.LastSeq, state.FirstSeq, false
+	c.log, c.last, c.removed, c.drained, c.checked = log, state.LastSeq, state.FirstSeq, false, time.Now()
 	return errors.Join(errs...)
 }
 
@@ -537,7 +545,7 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
-	r.closed = r.reading.Closed()
+	r.closed, r.info = r.reading.Closed(), consumer.Info
 	r.pending = consumer.CachedInfo().NumPending
 	c.readers[topic] = r
 	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Of(c.log) && p.Log != r.log {
@@ -561,7 +569,7 @@ func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arriva
 		return out, nil
 	}
 	var lost error
-	if meta.Consumer != a.reader.consumer {
+	if meta.Consumer != a.reader.consumer || c.due() { // the process may have been suspended
 		if lost = c.identify(ctx); c.unknown { // the next Fetch reports it
 			c.end(a.reader)
 		}

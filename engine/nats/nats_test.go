@@ -454,6 +454,11 @@ func TestRemovedUnread(t *testing.T) {
 	put("flunq.a.x", 3000)
 	c = connect(t, o)
 	want(c, 2000, "messages 5505 to 6504")
+	for partition, lag := range c.Lags() {
+		if lag != 0 {
+			t.Errorf("%s: a lag of %d", partition, lag)
+		}
+	}
 	put("flunq.a.x", 5000)  // the client receives some of them ahead
 	time.Sleep(10 * o.Wait) // the bridge was held up until the next check
 	if _, lost := fetch(c); len(lost) == 0 {
