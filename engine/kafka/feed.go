@@ -29,9 +29,11 @@ type Feed struct {
 	group  *kgo.Client     // nil before the first Fetch
 	epochs map[int32]int32 // leader epochs, by partition, at the time of the fetch
 	exists bool            // the topic
+	lost   []error         // reports of lost requests for the next Fetch
 
-	lags   sync.Mutex // guards unread
+	lags   sync.Mutex // guards unread and next
 	unread map[int32]int64
+	next   map[int32]int64 // the offset after the last fetched or lost one, by partition
 }
 
 // sessionTimeout is how long nobody reads the partitions of a process that was killed. A request for an
@@ -49,7 +51,7 @@ func NewFeed(o Options) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Feed{opts: o, producer: p, epochs: map[int32]int32{}, unread: map[int32]int64{}}, nil
+	return &Feed{opts: o, producer: p, epochs: map[int32]int32{}, unread: map[int32]int64{}, next: map[int32]int64{}}, nil
 }
 
 // Send implements scheduler.Producer.
@@ -80,8 +82,12 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 		return nil, err
 	}
 	cl.AllowRebalance()
+	if err := errors.Join(f.lost...); err != nil {
+		f.lost = nil
+		return nil, err
+	}
 	fetches := cl.PollRecords(ctx, maxFetched)
-	f.note(fetches)
+	f.note(fetches, cl.CommittedOffsets()[f.opts.ScheduleTopic])
 	messages := make([]schedule.Message, 0, fetches.NumRecords())
 	fetches.EachRecord(func(r *kgo.Record) {
 		f.epochs[r.Partition] = r.LeaderEpoch
@@ -104,13 +110,20 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 	return nil, errors.Join(errs...)
 }
 
-// note records how many messages the partitions have after those that were fetched.
-func (f *Feed) note(fetches kgo.Fetches) {
+// note records how many messages the partitions have after those that were fetched, and which ones were
+// removed before.
+func (f *Feed) note(fetches kgo.Fetches, committed map[int32]kgo.EpochOffset) {
 	f.lags.Lock()
 	defer f.lags.Unlock()
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		at, known := committed[p.Partition]
+		if next := max(at.Offset, f.next[p.Partition]); known && at.Offset >= 0 && p.LogStartOffset > next {
+			f.lost = append(f.lost, fmt.Errorf("requests are lost: %s/%d has removed the offsets %d to %d before group %s read them: its retention is too short, or they were deleted", p.Topic, p.Partition, next, p.LogStartOffset-1, f.opts.Group))
+			f.next[p.Partition] = p.LogStartOffset
+		}
 		if n := len(p.Records); n > 0 {
-			f.unread[p.Partition] = p.HighWatermark - p.Records[n-1].Offset - 1
+			f.next[p.Partition] = p.Records[n-1].Offset + 1
+			f.unread[p.Partition] = p.HighWatermark - f.next[p.Partition]
 		}
 	})
 }
@@ -131,6 +144,7 @@ func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]in
 	defer f.lags.Unlock()
 	for _, p := range lost[f.opts.ScheduleTopic] {
 		delete(f.unread, p)
+		delete(f.next, p)
 	}
 }
 

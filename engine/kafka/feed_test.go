@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -190,5 +191,65 @@ func TestFeedOfKilled(t *testing.T) {
 			}
 		}
 		killed.Store(true)
+	}
+}
+
+// Requests that were removed before the group read them are reported, once.
+func TestFeedOfRemovedRequests(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, "schedule_events"))
+	o := f.options()
+	o.Wait = 100 * time.Millisecond
+	cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	put := func(n int) {
+		t.Helper()
+		for range n {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "schedule_events"}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// take reads n requests with a new member of the group and returns its errors.
+	take := func(n int) (errs []error) {
+		t.Helper()
+		feed, err := kafka.NewFeed(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); n > 0 && time.Now().Before(end); {
+			messages, err := feed.Fetch(t.Context())
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if n -= len(messages); len(messages) > 0 {
+				if err := feed.Commit(t.Context(), messages); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 10 {
+			if _, err := feed.Fetch(t.Context()); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if err := feed.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return errs
+	}
+	put(3)
+	if errs := take(3); len(errs) > 0 {
+		t.Error(errs)
+	}
+	put(5)
+	if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{"schedule_events": {0: {Topic: "schedule_events", At: 6}}}); err != nil {
+		t.Fatal(err)
+	}
+	if errs := take(2); len(errs) != 1 || !strings.Contains(errs[0].Error(), "schedule_events/0 has removed the offsets 3 to 5 before group scheduler-consumer read them") {
+		t.Errorf("%v, want one loss", errs)
 	}
 }
