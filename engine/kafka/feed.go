@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"flunq.io/flunq/engine/schedule"
@@ -101,13 +102,16 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 		return messages, nil // an error of another partition will recur
 	}
 	cl.AllowRebalance()
-	var errs []error
+	var failed error // the partitions' errors are alike
 	for _, e := range fetches.Errors() {
 		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-			errs = append(errs, fmt.Errorf("read topic %s as group %s: %w", f.opts.ScheduleTopic, f.opts.Group, explained(e.Err, "Read and Describe on the topic")))
+			failed = fmt.Errorf("read topic %s as group %s: %w", f.opts.ScheduleTopic, f.opts.Group, explained(e.Err, "Read and Describe on the topic"))
 		}
 	}
-	return nil, errors.Join(errs...)
+	if errors.Is(failed, kerr.UnknownTopicID) { // it was deleted: join again, as a client that does not know it
+		_ = f.leave(ctx) // there is nothing to commit to
+	}
+	return nil, failed
 }
 
 // note records how many messages the partitions have after those that were fetched, and which ones were
@@ -233,10 +237,16 @@ func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) er
 // Close commits marked offsets and leaves the group. No other call may be in progress.
 func (f *Feed) Close(ctx context.Context) error {
 	f.producer.close()
+	return f.leave(ctx)
+}
+
+// leave commits marked offsets and leaves the group.
+func (f *Feed) leave(ctx context.Context) error {
 	if f.group == nil {
 		return nil
 	}
 	err := f.commit(ctx, f.group)
 	f.group.CloseAllowingRebalance()
+	f.group, f.exists = nil, false
 	return err
 }

@@ -194,6 +194,64 @@ func TestFeedOfKilled(t *testing.T) {
 	}
 }
 
+// A topic that was deleted and created again is read from its beginning.
+func TestFeedOfRecreatedTopic(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(2, "schedule_events"))
+	o := f.options()
+	o.Wait = 100 * time.Millisecond
+	cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	feed, err := kafka.NewFeed(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := kadm.NewClient(cl)
+	for n := range 3 {
+		var failed error
+		if n > 0 {
+			if _, err := admin.DeleteTopics(t.Context(), "schedule_events"); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(time.Minute); failed == nil && time.Now().Before(end); {
+				_, failed = feed.Fetch(t.Context())
+			}
+			if failed == nil || strings.Contains(failed.Error(), "\n") {
+				t.Errorf("the deleted topic: %v, want one error", failed)
+			}
+			if _, err := admin.CreateTopics(t.Context(), 2, 1, nil, "schedule_events"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		producer, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...)) // it knows no former topic
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = producer.ProduceSync(t.Context(), &kgo.Record{Topic: "schedule_events"}).FirstErr()
+		if producer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		read := 0
+		for end := time.Now().Add(time.Minute); read == 0 && time.Now().Before(end); {
+			var messages []schedule.Message
+			messages, failed = feed.Fetch(t.Context())
+			read = len(messages)
+			if read > 0 {
+				failed = feed.Commit(t.Context(), messages)
+			}
+		}
+		if read != 1 || failed != nil {
+			t.Fatalf("topic %d: %d requests, %v, want 1", n, read, failed)
+		}
+	}
+	if err := feed.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Requests that were removed before the group read them are reported, once.
 func TestFeedOfRemovedRequests(t *testing.T) {
 	t.Parallel()
