@@ -153,22 +153,23 @@ type TimerCounts struct {
 // set of timers, it counts those of all tenants.
 func (v View) Overdue(ctx context.Context, tenants []string, grace time.Duration) (sum TimerCounts, err error) {
 	pipe := v.rdb.Pipeline()
-	clock := pipe.Time(ctx)
 	var keys []string
+	var clocks []*redis.TimeCmd // each of the node that has the timers
 	var all, overdue []*redis.IntCmd
 	for _, tenant := range timers.New(v.store).Indexes(tenants) {
 		if err := store.CheckTenant(tenant); err != nil {
 			return sum, err
 		}
-		keys = append(keys, v.keys.Timers(tenant))
-		all = append(all, pipe.ZCard(ctx, keys[len(keys)-1]))
+		key := v.keys.Timers(tenant)
+		keys = append(keys, key)
+		clocks, all = append(clocks, v.rdb.TimeOf(ctx, pipe, key)), append(all, pipe.ZCard(ctx, key))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return sum, store.Failed("count the timers", err)
 	}
-	sum.Now = clock.Val().UTC()
-	until := strconv.FormatFloat(float64(sum.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
-	for _, key := range keys {
+	for i, key := range keys {
+		sum.Now = clocks[i].Val().UTC()
+		until := strconv.FormatFloat(float64(sum.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
 		overdue = append(overdue, pipe.ZCount(ctx, key, "-inf", until))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
