@@ -566,7 +566,7 @@ func (c *Client) end(r *reader) {
 func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arrival) ([]cloudevents.Message, error) {
 	meta, err := a.msg.Metadata()
 	if err != nil || c.readers[a.reader.topic] != a.reader {
-		return out, nil
+		return out, nil //nolint:nilerr // no message of a stream
 	}
 	var lost error
 	if meta.Consumer != a.reader.consumer || c.due() { // the process may have been suspended
