@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// cmd/startup is initialized before the packages that allocate most.
-func TestStartupOrder(t *testing.T) {
+// Two packages must be initialized before others: cmd/startup before those that allocate most, tui/quiet
+// before bubbletea.
+func TestInitializationOrder(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
@@ -20,11 +21,15 @@ func TestStartupOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, string(out))
 	}
-	text := string(out)
-	startup := strings.Index(text, "init flunq.io/flunq/cmd/startup ")
-	for _, large := range []string{"github.com/santhosh-tekuri/jsonschema/v6", "flunq.io/flunq/engine/dsl"} {
-		if at := strings.Index(text, "init "+large+" "); startup < 0 || at < startup {
-			t.Errorf("%s is not initialized after it, in this order:\n%s", large, out)
+	at := func(name string) int { return strings.Index(string(out), "init "+name+" ") }
+	for first, others := range map[string][]string{
+		"flunq.io/flunq/cmd/startup": {"github.com/santhosh-tekuri/jsonschema/v6", "flunq.io/flunq/engine/dsl"},
+		"flunq.io/flunq/tui/quiet":   {"github.com/charmbracelet/bubbletea"},
+	} {
+		for _, other := range others {
+			if at(first) < 0 || at(first) > at(other) {
+				t.Errorf("%s is not initialized before %s, in this order:\n%s", first, other, out)
+			}
 		}
 	}
 }
