@@ -236,9 +236,11 @@ func isDocument(path string) bool {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return false
 	}
-	// A dangling link is not a document. Any other error is reported when the document is read.
 	source, err := os.ReadFile(path)
-	return err == nil && hasDocumentKey(source) || err != nil && !errors.Is(err, fs.ErrNotExist)
+	if err != nil { // reported when the document is read; but a dangling link is not a document
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return hasDocumentKey(source)
 }
 
 // hasDocumentKey looks for the key without parsing so that invalid documents are found

@@ -165,7 +165,7 @@ type Client struct {
 	last    uint64          // the last sequence number of the stream when it was identified
 	removed uint64          // the first one that it still had then
 	drained bool            // everything that had arrived was read since then
-	checked time.Time       // when that was
+	checked time.Time       // when identifying it was last tried
 	unknown bool            // what the stream has: it could not be identified at the last attempt
 	failed  map[string]bool // topics that could not be read at the last attempt
 }
@@ -432,7 +432,7 @@ func (c *Client) due() bool { return time.Since(c.checked) >= checkEvery*c.opts.
 // read starts the readers of new topics and ends the others.
 func (c *Client) read(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
 	wanted := map[string]bool{}
-	check := c.due()
+	check := c.unknown || c.due()
 	for _, topic := range topics {
 		wanted[topic] = true
 		check = check || c.readers[topic] == nil && !c.failed[topic]
@@ -472,6 +472,7 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 func (c *Client) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
+	c.checked = time.Now()
 	s, err := c.stream(ctx)
 	if c.unknown = err != nil; err != nil {
 		return err
@@ -491,7 +492,7 @@ func (c *Client) identify(ctx context.Context) error {
 			}
 		}
 	}
-	c.log, c.last, c.removed, c.drained, c.checked = log, state.LastSeq, state.FirstSeq, false, time.Now()
+	c.log, c.last, c.removed, c.drained = log, state.LastSeq, state.FirstSeq, false
 	return errors.Join(errs...)
 }
 
@@ -569,8 +570,8 @@ func (c *Client) append(ctx context.Context, out []cloudevents.Message, a arriva
 		return out, nil //nolint:nilerr // no message of a stream
 	}
 	var lost error
-	if meta.Consumer != a.reader.consumer || c.due() { // the process may have been suspended
-		if lost = c.identify(ctx); c.unknown { // the next Fetch reports it
+	if replaced := meta.Consumer != a.reader.consumer; replaced || c.due() { // the process may have been suspended
+		if lost = c.identify(ctx); c.unknown && replaced { // the next Fetch reports it
 			c.end(a.reader)
 		}
 		if c.readers[a.reader.topic] != a.reader {

@@ -40,9 +40,9 @@ type replicas struct {
 // connect at any moment, and be promoted the next.
 const replicasFor = time.Second
 
-// Confirm makes the client wait until the commands for which needed returns true have reached so many
-// replicas, or AllReplicas, by WAIT on the connection of the command; patience is after how long such a
-// command fails. Call it before using the client.
+// Confirm makes the client wait, after each command for which needed returns true, until count replicas
+// have it, or AllReplicas, by WAIT on the same connection. If that takes longer than patience, the command
+// fails. Call it before using the client.
 func Confirm(rdb Redis, count int, patience time.Duration, needed func(cmd redis.Cmder) bool) {
 	c := &confirmation{replicas: count, patience: patience, confirms: needed, known: map[*redis.Client]replicas{}}
 	switch client := rdb.(type) {
