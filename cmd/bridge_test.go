@@ -34,7 +34,7 @@ type bridged struct {
 // bridge runs flunq serve with a bridge.
 func bridge(t *testing.T, only string, env map[string]string) *bridged {
 	t.Helper()
-	env["REDIS_URL"], env["HOME"], env["HTTP_ADDRESS"] = "redis://"+redistest.Serve(t).Addr(), t.TempDir(), freePort(t)
+	env["REDIS_URL"], env["HOME"], env["HTTP_ADDRESS"] = "redis://"+redistest.Serve(t).Addr(), t.TempDir(), redistest.FreeAddr(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -185,7 +185,7 @@ func TestBridgeToNATS(t *testing.T) {
 	if err != nil {
 		t.Skip("NATS NOT TESTED: no nats-server in the PATH (apt-get install nats-server)")
 	}
-	address := freePort(t)
+	address := redistest.FreeAddr(t)
 	host, port, _ := net.SplitHostPort(address)
 	server := exec.CommandContext(t.Context(), binary, "-js", "-sd", t.TempDir(), "-a", host, "-p", port)
 	if err := server.Start(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -18,17 +17,6 @@ import (
 	"flunq.io/flunq/engine/dynamo/dynamotest"
 	"flunq.io/flunq/engine/store/redistest"
 )
-
-// freePort returns an address on which no process listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // flunqWith runs a command line with variables of the environment, and returns its output and its
 // exit code.
@@ -62,7 +50,7 @@ func TestDocumentedDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(broker.Close)
-	redis, grpc := redistest.Serve(t).Addr(), freePort(t)
+	redis, grpc := redistest.Serve(t).Addr(), redistest.FreeAddr(t)
 	config := written(t, "config.yaml", fmt.Sprintf(`grpc: {name: scheduler-service, host: "%s"}
 redis: {mode: standalone, hosts: ["%s"], password: "", cluster: false, pool_size: 75, dial_timeout: 500}
 dynamo: {region: us-east-1, endpoint: "%s", table_name: %s}

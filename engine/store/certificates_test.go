@@ -58,10 +58,7 @@ func TestDialCertificate(t *testing.T) {
 	folder, pair, ca := certified(t)
 	crt, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	serve := func(settings ...string) (*redistest.Server, string) {
-		free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		must(t, err)
-		at := free.Addr().String()
-		must(t, free.Close())
+		at := redistest.FreeAddr(t)
 		_, port, _ := net.SplitHostPort(at)
 		return redistest.Serve(t, append(settings, "--tls-port", port, "--tls-auth-clients", "yes",
 			"--tls-cert-file", crt, "--tls-key-file", key, "--tls-ca-cert-file", crt)...), at

@@ -29,6 +29,7 @@ import (
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // bridging configures a process that is a bridge, or the broker.
@@ -38,6 +39,9 @@ type bridging struct {
 	Dir    string `json:"dir"`    // of the broker's data, if the process is the broker
 	All    bool   `json:"all"`    // publish the engine's own events, too
 }
+
+// partitions is the number of partitions of each topic.
+const partitions = 4
 
 // The topics of the tenant of these tests.
 const (
@@ -81,31 +85,53 @@ func (b bridging) nats() nats.Options {
 	return o
 }
 
-// serve starts a broker that keeps its data on disk.
+// serve runs a broker that keeps its data on disk, until ctx ends.
 func (b bridging) serve(ctx context.Context) error {
-	host, port, err := net.SplitHostPort(b.Broker)
-	if err != nil {
-		return err
-	}
 	if b.NATS { // the process becomes the server
+		host, port, err := net.SplitHostPort(b.Broker)
+		if err != nil {
+			return err
+		}
 		binary, err := exec.LookPath(natsServer)
 		if err != nil {
 			return err
 		}
 		return syscall.Exec(binary, []string{natsServer, "-js", "-sd", b.Dir, "-a", host, "-p", port}, os.Environ())
 	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return err
-	}
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(number), kfake.DataDir(b.Dir),
-		kfake.SeedTopics(partitions, eventsTopic, inTopic, resultsTopic))
+	broker, err := b.kafka()
 	if err != nil {
 		return err
 	}
 	<-ctx.Done()
 	broker.Close()
 	return nil
+}
+
+// kafka starts a fake of Kafka, with all topics if it has no data yet.
+func (b bridging) kafka() (*kfake.Cluster, error) {
+	_, port, err := net.SplitHostPort(b.Broker)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	return kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(number), kfake.DataDir(b.Dir), kfake.SeedTopics(partitions,
+		eventsTopic, inTopic, resultsTopic, topic, kafka.Defaults().ScheduleTopic, kafka.Defaults().ScheduleDLQ))
+}
+
+// runBroker starts a process that is the broker. Kafka's topics are on disk before: a fake that is killed
+// while it writes them first would never have them.
+func (w *environment) runBroker(b bridging) {
+	w.t.Helper()
+	b.Dir = w.t.TempDir()
+	if !b.NATS {
+		broker, err := b.kafka()
+		w.must(err)
+		broker.Close()
+	}
+	w.run(1, role{Bridging: &b})
 }
 
 const natsServer = "nats-server"
@@ -118,7 +144,7 @@ func brokers(t *testing.T, run func(w *environment, b bridging)) {
 				t.Skip("NATS NOT TESTED: no nats-server in the PATH (apt-get install nats-server)")
 			}
 			w := begin(t)
-			b.Broker = freePort(t)
+			b.Broker = redistest.FreeAddr(t)
 			run(w, b)
 		})
 	}
@@ -136,10 +162,8 @@ func TestBridge(t *testing.T) {
 func (w *environment) bridges(b bridging) {
 	t := w.t
 	n, executions, span := size(1000, 20_000), size(20, 500), size(1500*time.Millisecond, 40*time.Second)
-	bridges, broker := b, b
-	broker.Dir = t.TempDir()
-	w.run(2, role{Bridging: &bridges})
-	w.run(1, role{Bridging: &broker})
+	w.run(2, role{Bridging: &b})
+	w.runBroker(b)
 	began := time.Now()
 	want := map[string][]string{}
 	var load sync.WaitGroup
@@ -165,15 +189,16 @@ func (w *environment) bridges(b bridging) {
 	})
 	program := b.outside(w)
 	load.Go(func() {
-		for i := range n {
+		ctx := w.within(span)
+		for i := 0; i < n && ctx.Err() == nil; i++ {
 			m := cloudevents.Message{Topic: inTopic, Key: fmt.Appendf(nil, "k%d", i%37), Value: event.Encode(i)}
 			m.Headers = program.attributes(fmt.Sprintf("r%d", i), "com.example.r", "", "")
-			program.send(t.Context(), m)
+			program.send(ctx, m)
 			if i%50 == 0 {
 				time.Sleep(time.Until(began.Add(span * time.Duration(i) / time.Duration(n))))
 			}
 		}
-		program.flush(t.Context())
+		program.flush(ctx)
 	})
 	w.during(span, map[string]int{"kill": size(4, 30), "kill broker": size(1, 5)}, func(what string) {
 		if what == "kill broker" {
@@ -404,9 +429,10 @@ func (w *environment) unpublished(group string) string {
 // missing or out of order for a reader that drops duplicates by their entry ids.
 func (w *environment) checkPublished(program outside, want map[string][]string) (duplicates, missing int) {
 	w.t.Helper()
-	left := program.published(w.t.Context())
+	ctx := w.within(0)
+	left := program.published(ctx)
 	got, last := map[string]int{}, map[string]string{}
-	program.read(w.t.Context(), func(m cloudevents.Message) bool {
+	program.read(ctx, func(m cloudevents.Message) bool {
 		left--
 		key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
 		if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
@@ -457,10 +483,9 @@ func TestBridgeExecutorOutside(t *testing.T) {
 func (w *environment) executorOutside(b bridging) {
 	t := w.t
 	n, span := size(30, 1000), size(time.Second, 15*time.Second)
-	bridges, broker := b, b
-	bridges.All, broker.Dir = true, t.TempDir()
-	w.run(2, role{Workers: 2, Timers: 1, Bridging: &bridges})
-	w.run(1, role{Bridging: &broker})
+	b.All = true
+	w.run(2, role{Workers: 2, Timers: 1, Bridging: &b})
+	w.runBroker(b)
 	def := w.define("outside", `do:
   - reserve: {call: http, with: {method: post, endpoint: 'https://stock.invalid/reserve', body: '${ . }'}}
   - pause: {wait: PT0.01S}
@@ -512,7 +537,7 @@ func (w *environment) executorOutside(b bridging) {
 
 // perform performs the tasks that are requested, once each, until ctx ends.
 func (w *environment) perform(ctx context.Context, program outside) {
-	last := map[string]string{}
+	sending, last := w.within(0), map[string]string{}
 	program.read(ctx, func(m cloudevents.Message) bool {
 		key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
 		if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
@@ -536,11 +561,11 @@ func (w *environment) perform(ctx context.Context, program outside) {
 		did, _ := input["did"].([]any)
 		input["did"] = append(did, asked.TaskName)
 		done := event.Completed{TaskID: asked.TaskID, TaskName: asked.TaskName, Success: true, Output: event.Encode(input)}
-		program.send(w.t.Context(), cloudevents.Message{
+		program.send(sending, cloudevents.Message{
 			Topic: resultsTopic, Key: m.Key, Value: event.Encode(done),
 			Headers: program.attributes(key+asked.TaskID+"/result", event.TaskCompleted, key, asked.TaskID),
 		})
 		return true
 	})
-	program.flush(w.t.Context())
+	program.flush(sending)
 }

@@ -4,6 +4,7 @@ package torture_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -148,6 +149,13 @@ func (w *environment) until(left func() string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// within returns a context for calls that take no longer than span on an idle machine.
+func (w *environment) within(span time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), span+patience())
+	w.t.Cleanup(cancel)
+	return ctx
 }
 
 // define registers a workflow.

@@ -95,10 +95,7 @@ func (w *environment) watched() string {
 // replica does not have yet would be lost.
 func (w *environment) sentinel(port string) (addr string) {
 	w.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	addr = listener.Addr().String()
-	w.must(listener.Close())
+	addr = redistest.FreeAddr(w.t)
 	_, own, err := net.SplitHostPort(addr)
 	w.must(err)
 	file := filepath.Join(w.t.TempDir(), "sentinel.conf")

@@ -17,7 +17,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -33,6 +32,7 @@ import (
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
 	"flunq.io/flunq/engine/scheduler/server"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // scheduling configures a process of the scheduler.
@@ -45,7 +45,6 @@ type scheduling struct {
 	Table    string `json:"table"`
 	Broker   string `json:"broker"` // address of Kafka
 	Sink     string `json:"sink"`   // toStream, toTenant or toKafka
-	Dir      string `json:"dir"`    // of the broker's data, if the process is the broker instead
 	Feed     bool   `json:"feed"`   // requests reach the index through Kafka
 	Consumes bool   `json:"consumes"`
 }
@@ -75,29 +74,6 @@ func (s scheduling) sink(st *store.Store) (scheduler.Sink, func(), error) {
 	}
 	return sink, sink.Close, nil
 }
-
-// serveKafka starts a broker that keeps its data on disk.
-func (s scheduling) serveKafka(ctx context.Context) error {
-	_, text, err := net.SplitHostPort(s.Broker)
-	if err != nil {
-		return err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(s.Dir),
-		kfake.SeedTopics(partitions, topic, kafka.Defaults().ScheduleTopic, kafka.Defaults().ScheduleDLQ))
-	if err != nil {
-		return err
-	}
-	<-ctx.Done()
-	broker.Close()
-	return nil
-}
-
-// partitions is the number of partitions of the topic.
-const partitions = 4
 
 // ledger returns the ledger of the process, and its other actors.
 func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time.Time) (scheduler.Ledger, []scheduler.Actor, error) {
@@ -140,9 +116,6 @@ func (s scheduling) limits(now func() time.Time) scheduler.APIOptions {
 
 // run runs the process until ctx ends.
 func (s scheduling) run(ctx context.Context, process string, st *store.Store, log *slog.Logger) error {
-	if s.Dir != "" {
-		return s.serveKafka(ctx)
-	}
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock, opts.Workers = process, time.Now, s.Workers
 	opts.Retry.Lease, opts.MemberTTL, opts.Poll = s.Lease, s.Lease, 100*time.Millisecond
@@ -209,17 +182,6 @@ const (
 	workflow = "started" // that events start
 )
 
-// freePort returns an address on which nothing listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // client returns a client of the scheduler that waits for a server that is away.
 func client(t *testing.T, address string) schedulerpb.SchedulerServiceClient {
 	t.Helper()
@@ -234,7 +196,7 @@ func client(t *testing.T, address string) schedulerpb.SchedulerServiceClient {
 
 // askFor requests events until each is confirmed, like a client that knows only its own requests. An
 // event that could not be requested in time becomes due later.
-func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []requested) {
+func (w *environment) askFor(ctx context.Context, to schedulerpb.SchedulerServiceClient, events []requested) {
 	w.t.Helper()
 	var wg sync.WaitGroup
 	var repeated atomic.Int64
@@ -249,13 +211,16 @@ func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []req
 					e.due = soonest()
 				}
 				unanswered := false
-				for w.t.Context().Err() == nil {
-					ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
-					out, err := to.Schedule(ctx, &schedulerpb.ScheduleRequest{
+				for {
+					short, cancel := context.WithTimeout(ctx, 2*time.Second)
+					out, err := to.Schedule(short, &schedulerpb.ScheduleRequest{
 						EventId: e.id, ExecuteTime: timestamppb.New(e.due), Topic: e.topic, Payload: []byte(e.id),
 					})
 					cancel()
 					switch code := out.GetStatus().GetCode(); {
+					case ctx.Err() != nil:
+						w.t.Errorf("event %s was not taken: %v", e.id, err)
+						return
 					case err != nil:
 						repeated.Add(1)
 						unanswered = true
@@ -283,14 +248,16 @@ func (w *environment) inTopic(broker string) (out []published) {
 	reader, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	w.must(err)
 	defer reader.Close()
-	ends, err := kadm.NewClient(reader).ListEndOffsets(w.t.Context(), topic)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience())
+	defer cancel()
+	ends, err := kadm.NewClient(reader).ListEndOffsets(ctx, topic)
 	if err != nil {
 		return nil
 	}
 	left := int64(0)
 	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })
-	for left > 0 {
-		reader.PollFetches(w.t.Context()).EachRecord(func(r *kgo.Record) {
+	for left > 0 && ctx.Err() == nil {
+		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 			left--
 			p := published{at: r.Timestamp}
 			for _, h := range r.Headers {
@@ -428,7 +395,7 @@ func TestScheduler(t *testing.T) {
 				how.Endpoint, how.Table = opts.Endpoint, opts.Table
 			}
 			if row.feed || row.sink == toKafka {
-				how.Broker = freePort(t)
+				how.Broker = redistest.FreeAddr(t)
 			}
 			w.schedule(how, doing)
 		})
@@ -439,7 +406,7 @@ func TestScheduler(t *testing.T) {
 func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.t.Helper()
 	n, span := size(400, 10_000), size(1500*time.Millisecond, 20*time.Second)
-	address, hold, workers := freePort(w.t), size(time.Second, 2*time.Second), 8
+	address, hold, workers := redistest.FreeAddr(w.t), size(time.Second, 2*time.Second), 8
 	how.Lease = hold
 	api, firing := how, how
 	api.Listen, firing.Workers = address, workers
@@ -453,7 +420,7 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 		mortal += 2
 	}
 	if how.Broker != "" {
-		w.run(1, role{Scheduling: &scheduling{Broker: how.Broker, Dir: w.t.TempDir()}})
+		w.runBroker(bridging{Broker: how.Broker})
 	}
 	topics, found := []string{topic}, w.inStream
 	switch how.Sink {
@@ -471,7 +438,7 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 	}
 	slices.SortFunc(asked, func(a, b requested) int { return a.due.Compare(b.due) })
 	done := make(chan struct{})
-	go func() { defer close(done); w.askFor(client(w.t, address), asked) }()
+	go func() { defer close(done); w.askFor(w.within(span), client(w.t, address), asked) }()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
 		switch what {
 		case "kill redis":

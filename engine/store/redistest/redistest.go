@@ -2,6 +2,8 @@
 package redistest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -97,7 +99,7 @@ func external(t testing.TB, url string) *redis.Options {
 // another program has taken the port first.
 func launch(t testing.TB, binary string, environment, settings []string) *Server {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := FreeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatalf("split %s: %v", addr, err)
@@ -147,15 +149,21 @@ func (s *Server) own(t testing.TB, client wire.Redis) bool {
 	return err == nil && strings.Contains(info, "config_file:"+s.config+"\r\n")
 }
 
-// freeAddr returns an address that nothing listened on a moment ago.
-func freeAddr(t testing.TB) string {
+// FreeAddr returns an address of this machine on which nothing listens. The system does not choose its
+// port for others meanwhile, as it would a port from 32768 on.
+func FreeAddr(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
+	const first, ports = 10_000, 10_000 // the port that a cluster's nodes use among themselves is 10,000 higher
+	var err error
+	for range portAttempts {
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", first+rand.IntN(ports))); err == nil {
+			_ = listener.Close()
+			return listener.Addr().String()
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatalf("find a free port: %v", err)
+	return ""
 }
 
 // Connect returns a client of the Redis at a host and port, which is closed with t.
