@@ -69,9 +69,17 @@ func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
 		records, at = append(records, &kgo.Record{Topic: f.opts.ScheduleTopic, Key: []byte(events[i].ID), Value: value}), append(at, i)
 	}
 	for n, err := range f.producer.publish(ctx, records) {
-		errs[at[n]] = err
+		errs[at[n]] = f.missing(err)
 	}
 	return errs
+}
+
+// missing returns an error of the schedule topic with what to do if the topic does not exist.
+func (f *Feed) missing(err error) error {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf(`topic %s does not exist ("flunq schedule init" creates it): %w`, f.opts.ScheduleTopic, err)
+	}
+	return err
 }
 
 // Fetch implements scheduler.Feed. It waits for at most Options.Wait.
@@ -177,7 +185,7 @@ func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 		}
 		errs := []error{nil}
 		if f.producer.topics.check(ctx, s, []*kgo.Record{{Topic: f.opts.ScheduleTopic}}, errs); errs[0] != nil {
-			return nil, fmt.Errorf("read topic %s: %w", f.opts.ScheduleTopic, errs[0])
+			return nil, fmt.Errorf("read requests: %w", f.missing(errs[0]))
 		}
 		f.exists = true
 	}

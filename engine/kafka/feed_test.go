@@ -45,6 +45,24 @@ func TestFeedRejectsLarge(t *testing.T) {
 	}
 }
 
+// If the schedule topic does not exist, readers and senders of requests learn what creates it.
+func TestFeedUnknownTopic(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	feed, err := kafka.NewFeed(f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close(t.Context())
+	_, fetched := feed.Fetch(t.Context())
+	sent := feed.Send(t.Context(), events(1, "orders"))[0]
+	for _, err := range []error{fetched, sent} {
+		if !errors.Is(err, schedule.ErrUnavailable) || !strings.Contains(err.Error(), `topic schedule_events does not exist ("flunq schedule init" creates it)`) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 // The requests of a transaction that is aborted are not read.
 func TestFeedOfAbortedTransaction(t *testing.T) {
 	t.Parallel()
