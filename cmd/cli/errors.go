@@ -68,7 +68,9 @@ func FlagMisuse(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
 	var bad *pflag.InvalidValueError
-	switch {
+	switch args := c.Flags().Args(); {
+	case errors.As(err, &unknown) && c.HasSubCommands() && len(args) > 0:
+		return KnownCommand(c, args) // the flag may be one of the command that was meant
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		text = "unknown flag -" + unknown.GetSpecifiedName()
 	case errors.As(err, &unknown):
