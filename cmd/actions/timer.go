@@ -30,6 +30,46 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 	return x.Status, err
 }
 
+// FireTimer fires a timer, due or not. It returns false if the timer is gone.
+func FireTimer(ctx context.Context, st *store.Store, p timers.Pending, by string) (bool, error) {
+	recorded := !p.Keyed() && p.Kind != event.InputTimer && p.Kind != event.StartTimer && p.Kind != event.DeliveryTimer
+	if err := auditTimer(ctx, st, p, recorded, "timer fire", "", by); err != nil {
+		return false, err
+	}
+	return timers.New(st).FireNow(ctx, p, by)
+}
+
+// CancelTimer removes a timer. It returns false if the timer is gone.
+func CancelTimer(ctx context.Context, st *store.Store, p timers.Pending, by string) (bool, error) {
+	if err := auditTimer(ctx, st, p, p.Err == nil, "timer cancel", "", by); err != nil {
+		return false, err
+	}
+	return timers.New(st).Cancel(ctx, p, by)
+}
+
+// MoveTimer changes the time of a timer and returns the moved timer. It returns false if the timer is gone.
+func MoveTimer(ctx context.Context, st *store.Store, p timers.Pending, to time.Time, by string) (timers.Pending, bool, error) {
+	if err := auditTimer(ctx, st, p, true, "timer move", " to "+to.UTC().Format(time.RFC3339Nano), by); err != nil {
+		return p, false, err
+	}
+	return timers.New(st).Move(ctx, p, to, by)
+}
+
+// auditTimer adds to the trail what is about to be done to a timer, unless the history of its execution
+// will record it: recorded says whether that of an open execution would.
+func auditTimer(ctx context.Context, st *store.Store, p timers.Pending, recorded bool, action, detail, by string) error {
+	x, err := st.Execution(ctx, p.Tenant, p.Execution)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrName):
+		return err
+	case recorded && x.Version > 0 && !examine.Ended(x.Status):
+		return nil
+	}
+	return st.Audit(ctx, p.Tenant, store.AuditEntry{
+		Action: action, Subject: cmp.Or(p.Execution, p.ID), Detail: history.TimerName(p.Kind, p.Key) + detail, By: by,
+	})
+}
+
 // Due describes when a moved or restored timer is due; at is its time as text.
 func Due(when, now time.Time, at string) string {
 	if !when.After(now) {

@@ -60,7 +60,7 @@ func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
 		return "fires now: " + actions.Consequence(p, status), err
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
-		done, err := timers.New(r.Store).FireNow(ctx, p, t.by())
+		done, err := actions.FireTimer(ctx, r.Store, p, t.by())
 		return p, done, err
 	}
 	return t.flags(&cobra.Command{
@@ -92,7 +92,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		return "never fires: " + loss, nil
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
-		done, err := timers.New(r.Store).Cancel(ctx, p, t.by())
+		done, err := actions.CancelTimer(ctx, r.Store, p, t.by())
 		return p, done, err
 	}
 	c := t.flags(&cobra.Command{
@@ -146,7 +146,7 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		if err != nil {
 			return p, false, err
 		}
-		return timers.New(r.Store).Move(ctx, p, at, t.by())
+		return actions.MoveTimer(ctx, r.Store, p, at, t.by())
 	}
 	c := t.flags(&cobra.Command{
 		Use:     "reschedule ID",

@@ -70,7 +70,7 @@ func (l *Live) fire(_ context.Context, t timers.Pending, status string) (planned
 	return plannedAction{
 		line: "fires now: " + actions.Consequence(t, status),
 		said: "fired the " + nameOf(t),
-		do:   func(ctx context.Context) (bool, error) { return timers.New(l.store).FireNow(ctx, t, l.opts.Operator) },
+		do:   func(ctx context.Context) (bool, error) { return actions.FireTimer(ctx, l.store, t, l.opts.Operator) },
 	}, nil
 }
 
@@ -83,7 +83,7 @@ func (l *Live) drop(ctx context.Context, t timers.Pending, status string) (plann
 		line:    "never fires: " + loss,
 		warning: irreversible,
 		said:    "cancelled the " + nameOf(t),
-		do:      func(ctx context.Context) (bool, error) { return timers.New(l.store).Cancel(ctx, t, l.opts.Operator) },
+		do:      func(ctx context.Context) (bool, error) { return actions.CancelTimer(ctx, l.store, t, l.opts.Operator) },
 	}
 	switch t.Kind {
 	case event.WaitTimer, event.TimeoutTimer, event.RetryTimer: // the execution knows them
@@ -107,7 +107,7 @@ func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) 
 		line: "is " + actions.Due(at, now, local(at)),
 		said: "the " + nameOf(t) + " is due at " + local(at),
 		do: func(ctx context.Context) (bool, error) {
-			_, done, err := timers.New(l.store).Move(ctx, t, at, l.opts.Operator)
+			_, done, err := actions.MoveTimer(ctx, l.store, t, at, l.opts.Operator)
 			return done, err
 		},
 	}, nil

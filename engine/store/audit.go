@@ -11,6 +11,7 @@ type AuditEntry struct {
 	At      time.Time
 	Action  string // such as "rm" or "dlq drop"
 	Subject string // what it was done to: ids, separated by spaces
+	Detail  string // more about it, if there is more to say
 	By      string
 }
 
@@ -23,7 +24,7 @@ func (s *Store) Audit(ctx context.Context, tenant string, e AuditEntry) error {
 		return err
 	}
 	key := s.keys.Audit(tenant)
-	_, err := s.WriteEvenIfFull(ctx, key, "xadd", key, "maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By)
+	_, err := s.WriteEvenIfFull(ctx, key, "xadd", key, "maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "detail", e.Detail, "by", e.By)
 	return Failed("record what is done", err)
 }
 
@@ -44,7 +45,7 @@ func (s *Store) AuditTrail(ctx context.Context, tenant string, since time.Time) 
 		for _, entry := range page {
 			text := func(name string) string { value, _ := entry.Values[name].(string); return value }
 			out = append(out, AuditEntry{
-				At: IDTime(entry.ID), Action: text("action"), Subject: text("subject"), By: text("by"),
+				At: IDTime(entry.ID), Action: text("action"), Subject: text("subject"), Detail: text("detail"), By: text("by"),
 			})
 			from = "(" + entry.ID
 		}
