@@ -32,10 +32,10 @@ func NewAuditCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "audit [ID…]",
 		Short: "Show what operators did",
 		Long: `Shows what operators did, oldest first: to executions and their timers, as the histories
-record it, and what no history records: removed executions and workflows, 'flunq workflows
-register', replayed and dropped dead letters, fired inputs, and changes of timers that start
-executions. The last 10,000 such entries of a tenant are kept. They are written before the
-command acts, so there may be one for a command that then failed.
+record it, and what no history records: removed executions, registered and removed workflows,
+replayed and dropped dead letters, fired inputs, and changes of timers that start executions.
+The last 10,000 such entries of a tenant are kept. They are written before the command acts,
+so there may be one for a command that then failed.
 
 With IDs it shows what was done to these executions. Without IDs it reads the histories of
 all executions that were open after --since, which takes seconds for 100,000 short ones.`,

@@ -297,7 +297,7 @@ func (s *starter) resolve(ctx context.Context, r *cli.Remote, given string, sour
 				return source, err
 			}
 		}
-		_, err := register(ctx, s.sh, r, source)
+		_, err := register(ctx, r, source, &operator{shell: s.sh})
 		return source, err
 	}
 	found, err := findWorkflow(ctx, r, given)

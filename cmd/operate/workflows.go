@@ -263,10 +263,7 @@ func (c command) registerFiles(ctx context.Context, args []string, replace bool,
 	}
 	var done []registered
 	for _, d := range documents {
-		if err := as.trail(ctx, r, r.Tenant, "workflows register", d.Def.ID()+":"+d.Def.Document.Version); err != nil {
-			return err
-		}
-		one, err := register(ctx, c.sh, r, d)
+		one, err := register(ctx, r, d, as)
 		if err != nil {
 			return err
 		}
@@ -328,23 +325,24 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 }
 
 // register registers a document. It prints a hint if the version had a different one.
-func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document) (registered, error) {
-	id, version := d.Def.ID(), d.Def.Document.Version
+func register(ctx context.Context, r *cli.Remote, d cli.Document, as *operator) (registered, error) {
+	id, version, source := d.Def.ID(), d.Def.Document.Version, string(d.Def.Source)
 	out := registered{Workflow: id, Version: version, File: d.Name}
-	before, err := registry.New(r.Store).Versions(ctx, r.Tenant, id)
-	if err != nil {
+	before, _, err := registry.New(r.Store).Definition(ctx, r.Tenant, id, version)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return out, err
 	}
-	if out.Hash, err = registry.New(r.Store).Define(ctx, r.Tenant, id, version, string(d.Def.Source)); err != nil {
+	if before != registry.Hash(source) {
+		if err := as.trail(ctx, r, r.Tenant, "workflows register", id+":"+version); err != nil {
+			return out, err
+		}
+	}
+	if out.Hash, err = registry.New(r.Store).Define(ctx, r.Tenant, id, version, source); err != nil {
 		return out, fmt.Errorf("register workflow %s: %w", id, err)
 	}
-	if len(before) == 0 {
-		return out, nil
-	}
-	i := slices.IndexFunc(before[0].Versions, func(v registry.Version) bool { return v.Version == version })
-	if i >= 0 && before[0].Versions[i].Hash != out.Hash {
-		out.Replaces = before[0].Versions[i].Hash
-		sh.Hint("%s:%s had a different document (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
+	if before != "" && before != out.Hash {
+		out.Replaces = before
+		as.shell.Hint("%s:%s had a different document (%s); executions that have begun keep it", id, version, shortHash(before))
 	}
 	return out, nil
 }
