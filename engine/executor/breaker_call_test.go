@@ -23,7 +23,7 @@ import (
 // guard returns a caller whose breakers open for 10 s after two failures.
 func guard(t *testing.T, environment http.RoundTripper) *executor.Caller {
 	t.Helper()
-	opts := breaker.Options{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
+	opts := breaker.Options{Failures: 2, Open: 10 * time.Second, Longest: time.Minute}
 	breakers, err := breaker.New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestBreakerOpensForAFailingHost(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	err := callAt(t.Context(), c, task, 24)
 	wantProblem(t, err, event.Communication, 503, "GET "+server.URL+"/x: not sent, because the circuit breaker of "+host+
-		" is open: calls failed in a row: 2, the last: answered 503 Service Unavailable; the host is tried again at 2026-01-01T00:00:25Z")
+		" is open: consecutive failures: 2, the last: answered 503 Service Unavailable; the host is tried again at 2026-01-01T00:00:25Z")
 	if got := calls.Load(); got != 2 {
 		t.Errorf("the server got %d calls, want 2", got)
 	}

@@ -19,11 +19,8 @@ type Options struct {
 	// 0 means never.
 	Failures int
 
-	// Open is how long an open breaker allows no calls. Default 30 s.
+	// Open is how long an open breaker allows no calls. Then it allows one, the probe. Default 30 s.
 	Open time.Duration
-
-	// Probes is the number of calls that may then run concurrently to test the host. Default 1.
-	Probes int
 
 	// Longest is how long a host's Retry-After is obeyed, counted from when its breaker
 	// opened. Default 5 min; 0 means not at all.
@@ -32,7 +29,7 @@ type Options struct {
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
-	return Options{Failures: 10, Open: 30 * time.Second, Probes: 1, Longest: 5 * time.Minute}
+	return Options{Failures: 10, Open: 30 * time.Second, Longest: 5 * time.Minute}
 }
 
 // check reports all bad options.
@@ -43,9 +40,6 @@ func (o Options) check() error {
 	}
 	if o.Open <= 0 {
 		errs = append(errs, fmt.Errorf("open is %v, want more than 0", o.Open))
-	}
-	if o.Probes < 1 {
-		errs = append(errs, fmt.Errorf("probes is %d, want 1 or more", o.Probes))
 	}
 	if o.Longest < 0 {
 		errs = append(errs, fmt.Errorf("longest is %v, want 0 or more", o.Longest))
@@ -60,7 +54,7 @@ type Circuit string
 const (
 	Closed   Circuit = "closed"    // calls are sent
 	Open     Circuit = "open"      // no calls are sent
-	HalfOpen Circuit = "half-open" // only probes are sent
+	HalfOpen Circuit = "half-open" // only a probe is sent
 )
 
 // Bounds on the number of remembered hosts, how long they are remembered, and the age of a call's
@@ -99,7 +93,7 @@ type breaker struct {
 	opened   time.Time
 	until    time.Time // no call is sent before
 	changed  time.Time
-	probes   int  // running
+	probing  bool // a probe is running
 	private  bool // the host's name contains a secret
 }
 
@@ -117,7 +111,7 @@ type OpenError struct {
 	Failures int    // consecutive
 	Reason   string // of the last failure
 	Until    time.Time
-	Trying   bool // probes are running
+	Trying   bool // a probe is running
 }
 
 // Error says which host failed, why, and when it is tried again.
@@ -126,7 +120,7 @@ func (e *OpenError) Error() string {
 	if e.Trying {
 		again = "being tried again"
 	}
-	return fmt.Sprintf("not sent, because the circuit breaker of %s is open: calls failed in a row: %d, the last: %s; the host is %s",
+	return fmt.Sprintf("not sent, because the circuit breaker of %s is open: consecutive failures: %d, the last: %s; the host is %s",
 		e.Host, e.Failures, e.Reason, again)
 }
 
@@ -148,8 +142,8 @@ func (s *Set) Begin(to Target, now time.Time) (*Attempt, error) {
 		s.turn(b, HalfOpen)
 	}
 	switch {
-	case b.circuit == HalfOpen && b.probes < s.opts.Probes:
-		b.probes++
+	case b.circuit == HalfOpen && !b.probing:
+		b.probing = true
 	case b.circuit != Closed:
 		return nil, &OpenError{to.Host, b.failures, b.reason, b.until, b.circuit == HalfOpen}
 	}
@@ -220,7 +214,7 @@ func before(to Target, b *breaker, otherTo Target, other *breaker) bool {
 // turn changes a circuit. Outcomes of calls begun before the change no longer count.
 func (s *Set) turn(b *breaker, to Circuit) {
 	s.epoch++
-	b.circuit, b.epoch, b.probes, b.changed = to, s.epoch, 0, s.clock
+	b.circuit, b.epoch, b.probing, b.changed = to, s.epoch, false, s.clock
 	switch to {
 	case Open:
 		b.opened, b.until = s.clock, s.clock.Add(s.opts.Open)
@@ -299,7 +293,7 @@ func (a *Attempt) Succeed() {
 func (a *Attempt) Cancel() {
 	a.end(func(_ *Set, b *breaker) {
 		if b != nil && b.epoch == a.epoch && b.circuit == HalfOpen {
-			b.probes--
+			b.probing = false
 		}
 	})
 }

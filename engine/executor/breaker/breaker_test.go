@@ -131,7 +131,7 @@ func TestBreaker(t *testing.T) {
 	`
 	tests := []struct {
 		name  string
-		opts  breaker.Options // differences from 2 failures, 10 s, 1 probe, at most 60 s
+		opts  breaker.Options // differences from 2 failures, 10 s, at most 60 s
 		steps string
 	}{
 		{name: "as many failures in a row as it takes open it", steps: opens + `
@@ -196,22 +196,6 @@ func TestBreaker(t *testing.T) {
 			11 begin d
 			11 refuse
 			d succeeds
-			h closed 0
-		`},
-		{name: "several probes: the first to end decides, the others are late", opts: breaker.Options{Probes: 2}, steps: opens + `
-			10 begin c
-			10 begin d
-			10 refuse
-			c fails
-			h open 3 20
-			d succeeds
-			h open 3 20
-			20 begin e
-			20 begin f
-			20 refuse
-			e succeeds
-			h closed 0
-			f fails
 			h closed 0
 		`},
 		{name: "a late cancellation frees no place of a later round", steps: opens + `
@@ -355,8 +339,7 @@ func TestBreaker(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			opts := breaker.Options{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
-			opts.Probes = max(opts.Probes, tt.opts.Probes)
+			opts := breaker.Options{Failures: 2, Open: 10 * time.Second, Longest: time.Minute}
 			if tt.opts.Failures < 0 {
 				opts.Failures = 0
 			}
@@ -371,14 +354,14 @@ func TestBreaker(t *testing.T) {
 
 func TestBreakerSaysWhy(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, breaker.Options{Failures: 1, Open: 90 * time.Second, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 1, Open: 90 * time.Second})
 	call, err := b.Begin(breaker.Target{Host: "a.test:443"}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	call.Fail(breaker.Failure{Reason: "answered 502 Bad Gateway"})
 	_, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(1))
-	want := "not sent, because the circuit breaker of a.test:443 is open: calls failed in a row: 1, " +
+	want := "not sent, because the circuit breaker of a.test:443 is open: consecutive failures: 1, " +
 		"the last: answered 502 Bad Gateway; the host is tried again at 2026-01-01T00:01:30Z"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
@@ -394,7 +377,7 @@ func TestBreakerSaysWhy(t *testing.T) {
 
 func TestBreakerStates(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, breaker.Options{Failures: 2, Open: time.Second, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 2, Open: time.Second})
 	for _, host := range []string{"c", "a", "b", "a", "secret"} {
 		call, err := b.Begin(breaker.Target{Host: host}, at(0))
 		if err != nil {
@@ -415,7 +398,7 @@ func TestBreakerStates(t *testing.T) {
 // Memory is bounded whatever hosts occur in data, and open breakers are kept.
 func TestBreakerForgetsTheLeast(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, breaker.Options{Failures: 2, Open: time.Hour, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 2, Open: time.Hour})
 	fail := func(host string, second int) {
 		call, err := b.Begin(breaker.Target{Host: host}, at(second))
 		if err != nil {
@@ -436,7 +419,7 @@ func TestBreakerForgetsTheLeast(t *testing.T) {
 
 func TestBreakerWithoutTimeOrBreakers(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, breaker.Options{Failures: 1, Open: time.Hour, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 1, Open: time.Hour})
 	for _, b := range []*breaker.Set{nil, b} {
 		for range 3 {
 			call, err := b.Begin(breaker.Target{Host: "h"}, time.Time{})
@@ -457,18 +440,17 @@ func TestBreakerOptions(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := breaker.New(breaker.Options{Failures: -1, Longest: -time.Second})
-	for _, part := range []string{"circuit breaker: ", "failures is -1", "open is 0s", "probes is 0", "longest is -1s"} {
+	for _, part := range []string{"circuit breaker: ", "failures is -1", "open is 0s", "longest is -1s"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want it to say %q", err, part)
 		}
 	}
 }
 
-// Only the allowed number of probes runs concurrently, however many executors call.
+// One probe runs at a time, however many executors call.
 func TestBreakerIsSharedByExecutors(t *testing.T) {
 	t.Parallel()
-	const probes = 3
-	b := breakers(t, breaker.Options{Failures: 1, Open: time.Second, Probes: probes, Longest: time.Second})
+	b := breakers(t, breaker.Options{Failures: 1, Open: time.Second, Longest: time.Second})
 	call, err := b.Begin(breaker.Target{Host: "h"}, at(0))
 	if err != nil {
 		t.Fatal(err)
@@ -498,14 +480,14 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if peak < 1 || peak > probes {
-		t.Errorf("%d concurrent probes, want 1 to %d", peak, probes)
+	if peak != 1 {
+		t.Errorf("%d probes ran at the same time, want 1", peak)
 	}
 }
 
 func TestBreakersOfTenants(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, breaker.Options{Failures: 1, Open: time.Minute, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 1, Open: time.Minute})
 	call, err := b.Begin(breaker.Target{Tenant: "a", Host: "h.test:443"}, at(0))
 	if err != nil {
 		t.Fatal(err)
