@@ -134,28 +134,15 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	c, computed := env.Compute(task, scope, m.Event.Execution, r.TaskID)
-	if !computed {
-		if j.computes {
-			return fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
-		}
+	switch {
+	case computed:
+	case j.computes:
+		return fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
+	default:
 		c = event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
 		from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
-		j.reserved = s.caller.Memory.Reserve(m.Tenant)
-		defer j.reserved.Decoded()
-		output, made, err := s.caller.Call(ctx, task, scope, from, j.reserved)
-		c.Call = made
-		if err == nil {
-			err = s.limits.Output(output)
-		}
-		switch {
-		case err == nil:
-			c.Success, c.Output = true, canonical.Encode(output)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		default:
-			if c.Error, err = env.ProblemOf(err, task.Ref); err != nil {
-				return err
-			}
+		if err := s.call(ctx, j, env, task, scope, from, &c); err != nil {
+			return err
 		}
 	}
 	seen := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
@@ -165,6 +152,26 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	s.inbox.consumer.Report(seen)
 	j.result = &c
 	return nil
+}
+
+// call performs a call task and completes c with its result.
+func (s *Service) call(ctx context.Context, j *job, env *decide.Env, task *dsl.Task, scope *expr.Scope, from call.Origin, c *event.Completed) error {
+	j.reserved = s.caller.Memory.Reserve(from.Tenant)
+	defer j.reserved.Decoded()
+	output, made, err := s.caller.Call(ctx, task, scope, from, j.reserved)
+	c.Call = made
+	if err == nil {
+		err = s.limits.Output(output)
+	}
+	switch {
+	case err == nil:
+		c.Success, c.Output = true, canonical.Encode(output)
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		c.Error, err = env.ProblemOf(err, task.Ref)
+	}
+	return err
 }
 
 // Caller performs calls of all kinds.

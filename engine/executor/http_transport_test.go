@@ -28,14 +28,14 @@ func TestTransportReachesOnlyWhatIsAllowed(t *testing.T) {
 	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	for _, uri := range []string{server.URL, byName, "http://0.0.0.0:1/", "http://[::1]:1/", "http://[::ffff:127.0.0.1]:1/"} {
 		_, err := perform(t, httpcall.NewTransport(httpcall.Limits{}), request{Endpoint: uri}, nil)
-		wantProblem(t, err, event.Configuration, 400, "this machine itself, which calls may not reach unless the services run with --allow-private")
+		wantProblem(t, err, event.Configuration, 400, "this machine itself: calls may reach it only if the services run with --allow-private")
 	}
 	for _, uri := range []string{
 		"http://10.0.0.1/", "http://192.168.1.1/", "http://169.254.169.254/latest", "http://100.64.0.1/", "http://224.0.0.1/",
 		"http://[fd00::1]/", "http://[fe80::1]/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::]/",
 	} {
 		_, err := perform(t, httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), request{Endpoint: uri}, nil)
-		wantProblem(t, err, event.Configuration, 400, "unless the services run with --allow-private")
+		wantProblem(t, err, event.Configuration, 400, "not on the public internet: calls may reach it only if the services run with --allow-private")
 	}
 	got, err := perform(t, httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), request{Endpoint: byName}, nil)
 	if err != nil || got != "hello" {
@@ -80,7 +80,7 @@ func TestTransportKeepsLimits(t *testing.T) {
 		"/headers": "the headers of the response are too large (limit headers)",
 		"/zipped":  "larger than 32 KiB",
 		"/line":    "the headers of the response are too large (limit headers)",
-		"/switch":  "status 101 Switching Protocols: a response of another protocol than HTTP",
+		"/switch":  "status 101 Switching Protocols: a response in a protocol other than HTTP",
 		"/closed":  "the server closed the connection without a response",
 	} {
 		_, err := output(t.Context(), c, request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})

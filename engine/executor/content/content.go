@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// Encode encodes data as the body of a request, in the given content type or a
-// suitable one.
+// Encode encodes data as the body of a request: with the given content type, or a suitable one if
+// that is "".
 func Encode(data any, given string) (body []byte, contentType string, err error) {
 	if raw, ok := data.(string); ok {
 		if given == "" {
@@ -53,7 +53,7 @@ func MediaType(contentType string) string {
 // format is how a body is decoded.
 type format int
 
-// The formats that callers ask for.
+// The formats. A body without a content type has unknownFormat.
 const (
 	unknownFormat format = iota
 	JSON

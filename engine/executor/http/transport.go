@@ -64,7 +64,7 @@ func proxyAddresses() map[string]bool {
 	return addresses
 }
 
-// refusedByProxy returns an error unless a proxy connects to the host of an https request.
+// refusedByProxy returns an error if a proxy does not connect to the host of an https request.
 func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("the proxy of the services answered %s", statusLine(res.StatusCode))
@@ -102,7 +102,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		// The body is the connection itself, which no deadline closes.
 		_ = res.Body.Close()
 		cancel()
-		return nil, fmt.Errorf("status %s: a response of another protocol than HTTP", statusLine(res.StatusCode))
+		return nil, fmt.Errorf("status %s: a response in a protocol other than HTTP", statusLine(res.StatusCode))
 	}
 	res.Body = &boundedBody{ReadCloser: res.Body, explain: explain, cancel: cancel}
 	return res, nil
@@ -164,7 +164,7 @@ type closedNetworkError struct {
 
 // Error names the flag that would allow the address.
 func (e *closedNetworkError) Error() string {
-	return fmt.Sprintf("%v is %s, which calls may not reach unless the services run with --allow-private", e.address, e.network)
+	return fmt.Sprintf("%v is %s: calls may reach it only if the services run with --allow-private", e.address, e.network)
 }
 
 // control rejects connections to networks that the limits forbid.
@@ -185,7 +185,7 @@ func (l Limits) permit(ip netip.Addr) error {
 			return &closedNetworkError{ip, "this machine itself"}
 		}
 	case !public(ip) && !l.AllowPrivate:
-		return &closedNetworkError{ip, "not in the public internet"}
+		return &closedNetworkError{ip, "not on the public internet"}
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func embedded(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// public reports whether an address belongs to the public internet.
+// public reports whether an address is on the public internet.
 func public(ip netip.Addr) bool {
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
 		return false
