@@ -40,7 +40,7 @@ func environment(variables map[string]string) func(name string) string {
 	}
 }
 
-// Errors show arguments, which cannot control the terminal.
+// Errors escape control characters in the arguments that they show.
 func TestErrorsAreHarmless(t *testing.T) {
 	t.Parallel()
 	_, stderr, code := flunq(t, nil, "graph", "\x1b[2J\u202e.yaml")
@@ -56,7 +56,7 @@ func TestLargeData(t *testing.T) {
 	large := written(t, "large.json", `"`+strings.Repeat("x", 1<<20)+`"`)
 	_, errs, code := flunqWith(t.Context(), map[string]string{}, "run", "--example", "reminder", "--input", "@"+large)
 	if want := "large.json has 1048578 bytes, the limit is 1048576\n"; code != int(cli.ExitMisuse) || !strings.HasSuffix(errs, want) || strings.Contains(errs, "neither") {
-		t.Errorf("%d %s", code, errs)
+		t.Errorf("code %d, stderr %q, want code 2 and %q", code, errs, want)
 	}
 }
 

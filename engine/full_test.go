@@ -47,7 +47,7 @@ func TestFullRedis(t *testing.T) {
 	}
 	err := e.Store.Publish(ctx, event.Event{ID: "any", Source: "/test", Type: "com.x", Tenant: tenant})
 	if want := "Redis is full: raise its maxmemory"; !store.Full(err) || !strings.Contains(err.Error(), want) {
-		t.Errorf("an event is published: %v, want %s", err, want)
+		t.Errorf("publishing an event returned %v, want %s", err, want)
 	}
 	for _, command := range []struct {
 		kind event.Type
@@ -62,22 +62,21 @@ func TestFullRedis(t *testing.T) {
 		until(t, "x is "+command.want, func() bool { x, _ := e.Store.Execution(ctx, tenant, "x"); return x.Status == command.want })
 	}
 	if err := processes.In(e.Store).Register(ctx, &processes.Process{Name: "late"}); err != nil {
-		t.Error(err)
+		t.Errorf("a process cannot register: %v", err)
 	}
-	if first, err := processes.In(e.Store).FirstInPeriod(ctx, "late", time.Minute); err != nil || !first {
-		t.Error(first, err)
-	}
-	if again, err := processes.In(e.Store).FirstInPeriod(ctx, "late", time.Minute); err != nil || again {
-		t.Error(again, err)
+	for _, want := range []bool{true, false} {
+		if first, err := processes.In(e.Store).FirstInPeriod(ctx, "late", time.Minute); err != nil || first != want {
+			t.Errorf("the process is the first in the period: %v, %v; want %v", first, err, want)
+		}
 	}
 	if err := timers.New(e.Store).WakeService(ctx, tenant); err != nil {
-		t.Error(err)
+		t.Errorf("the timer service cannot be woken: %v", err)
 	}
-	// A process can start, also one that serves a new tenant.
+	// A process can start, even if it serves a new tenant.
 	late := store.New(rdb, store.Options{})
 	for _, name := range []string{tenant, "new"} {
 		if err := stream.New(late).Groups(ctx, name); err != nil {
-			t.Error(err)
+			t.Errorf("the consumer groups of tenant %s cannot be created: %v", name, err)
 		}
 	}
 	gone, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.ForgetProgress{})

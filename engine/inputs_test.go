@@ -65,7 +65,7 @@ func TestInputSetAgain(t *testing.T) {
 	})
 }
 
-// A replayed dead letter is delivered although its key was set since.
+// A replayed dead letter is delivered even if its key has been set again meanwhile.
 func TestReplayedInput(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -89,7 +89,7 @@ func TestReplayedInput(t *testing.T) {
 	})
 }
 
-// An input that finds its execution ended by another one is not recorded with a reason for a rejection.
+// An input whose execution another input has ended is recorded as completed, without a reason.
 func TestInputsTogether(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -116,7 +116,7 @@ func TestInputsTogether(t *testing.T) {
 		})
 		for _, o := range seen {
 			if want := map[string]store.InputOutcome{"1": store.InputAccepted, "2": store.InputCompleted}[o.Key]; o.Outcome != want || o.Reason != "" {
-				t.Errorf("input %s: %s, %q", o.Key, o.Outcome, o.Reason)
+				t.Errorf("input %s is recorded as %s with the reason %q, want %s and none", o.Key, o.Outcome, o.Reason, want)
 			}
 		}
 	})

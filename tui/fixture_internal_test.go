@@ -82,10 +82,8 @@ func (s *story) tell(e Event) *story {
 
 // runEvent returns an event of a run, given as the engine writes it.
 func runEvent(run string) Event {
-	var e Event
-	run, e.Attempt, _ = strings.Cut(run, "@")
-	e.Ref, e.Iteration, _ = strings.Cut(run, "#")
-	return e
+	r := event.ParseRun(run)
+	return Event{Ref: r.Ref, Iteration: r.Iteration, Attempt: r.Attempt}
 }
 
 func (s *story) begin(run string) *story {

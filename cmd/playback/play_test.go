@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Thirty idle days are skipped within two seconds, and a note says so.
-func TestIdleTimeIsPassedOver(t *testing.T) {
+// Thirty days with few events play within twenty seconds, and a note says what was skipped.
+func TestIdleTimeIsSkipped(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")
 	w := newWatch()
@@ -29,14 +29,14 @@ func TestIdleTimeIsPassedOver(t *testing.T) {
 		w.pass(100 * time.Millisecond)
 	}
 	if took > 20*time.Second {
-		t.Errorf("it has taken %v and more", took)
+		t.Errorf("it played for %v, want at most 20s", took)
 	}
 	if said := strings.Join(notes, "; "); !strings.Contains(said, "d") || !strings.Contains(said, "skipped") {
 		t.Errorf("notes %q do not mention skipped days", said)
 	}
 	o := ok(f.Overview(t.Context()))
 	if end := r.events[len(r.events)-1].Time; !o.Now.Equal(end) || !o.Clock.End.Equal(end) || o.Counts.Completed != 1 {
-		t.Errorf("it ends at %v with %+v, want %v and one that has completed", o.Now, o.Counts, end)
+		t.Errorf("it ends at %v with %+v, want %v with one completed execution", o.Now, o.Counts, end)
 	}
 }
 
@@ -53,11 +53,11 @@ func TestOneMomentIsStretched(t *testing.T) {
 		seen = append(seen, x.Version)
 	}
 	if seen[0] == 0 || seen[0] > 100 || seen[20] < 100 || seen[59] != int64(len(r.events)) {
-		t.Errorf("of %d events there are seen %v", len(r.events), seen)
+		t.Errorf("the %d events were shown in these steps, not one after another: %v", len(r.events), seen)
 	}
 }
 
-// Play at the end starts again from the beginning. Pause stops time.
+// Play at the end begins again. Pause stops time.
 func TestPlayAndPause(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")

@@ -222,7 +222,7 @@ func compareIndex(t *testing.T, server redisServer, seed uint64) {
 }
 
 // Ids that are due in the same millisecond share a leaf. Others do not make it larger.
-func TestSameMillisecond(t *testing.T) {
+func TestSameMillisecondSharesALeaf(t *testing.T) {
 	onServers(t, func(t *testing.T, server redisServer) {
 		ctx, rdb := t.Context(), server.connect()
 		x := agenda.NewIndex(rdb)
@@ -245,7 +245,7 @@ func TestSameMillisecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		if is := readPending(t, rdb, 0); len(is.scheduled) != n+2 || is.leaves != 3 {
-			t.Errorf("%d ids in %d leaves", len(is.scheduled), is.leaves)
+			t.Errorf("%d ids in %d leaves, want %d in 3", len(is.scheduled), is.leaves, n+2)
 		}
 		if err := x.Remove(ctx, entries); err != nil {
 			t.Fatal(err)
@@ -256,15 +256,15 @@ func TestSameMillisecond(t *testing.T) {
 	})
 }
 
-// An index that was lost is not whole until it has been rebuilt from the beginning.
-func TestWhole(t *testing.T) {
+// A lost index is incomplete until it has been rebuilt from the beginning.
+func TestLostIndexIsIncomplete(t *testing.T) {
 	onServers(t, func(t *testing.T, server redisServer) {
 		ctx, rdb := t.Context(), server.connect()
 		x := agenda.NewIndex(rdb)
 		want := func(want bool) {
 			t.Helper()
 			if is, err := x.Complete(ctx); err != nil || is != want {
-				t.Errorf("whole: %v, %v", is, err)
+				t.Errorf("the index is complete: %v, %v; want %v", is, err, want)
 			}
 		}
 		set := func() {
@@ -277,7 +277,7 @@ func TestWhole(t *testing.T) {
 		set()
 		want(true)
 		rdb.FlushAll(ctx)
-		set() // it was lost while it was made whole
+		set() // it was lost while it was being rebuilt
 		want(false)
 		want(false)
 		set()
@@ -330,7 +330,7 @@ func TestPlaceTogether(t *testing.T) {
 		}
 		for p, want := range stored {
 			if got := readPending(t, rdb, p).scheduled; !maps.Equal(got, want) {
-				t.Errorf("partition %d holds %d ids, want %d, or at other times", p, len(got), len(want))
+				t.Errorf("partition %d holds %d ids, want %d with the times of the model", p, len(got), len(want))
 			}
 		}
 	})
@@ -353,7 +353,7 @@ func TestAscending(t *testing.T) {
 			}
 		}
 		if got := readPending(t, rdb, 0).leaves; got > n/63+1 {
-			t.Errorf("%d ids are in %d leaves", n, got)
+			t.Errorf("%d ids are in %d leaves, want at most %d", n, got, n/63+1)
 		}
 	})
 }
@@ -382,7 +382,7 @@ func (h *halfLoaded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 
 var errRefused = errors.New("ERR refused")
 
-// A call that fails is reported, also if others are repeated because their script is not loaded.
+// A call that fails is reported even if others are repeated because their script was not loaded.
 func TestFailedBesideUnloaded(t *testing.T) {
 	t.Parallel()
 	server := memory.New(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))

@@ -31,7 +31,7 @@ func BenchmarkPureTasks(b *testing.B) {
 		Workflow: "test.looping", Execution: "x", Data: json.RawMessage(`{"namespace":"test","name":"looping","version":"1.0.0","input":{}}`),
 	}
 	b.ReportAllocs()
-	for tasks := 0; tasks < b.N; {
+	for tasks := 0; tasks < b.N; { // an operation is one task
 		s := decide.New()
 		var d decide.Decision
 		if _, err := s.Apply(env, start, &d); err != nil {

@@ -43,7 +43,7 @@ func newSite(t *testing.T, change func(*scheduler.Options)) *site {
 	return newSiteWith(t, true, change)
 }
 
-// newSiteWith says whether claims publish to streams, instead of the sink.
+// newSiteWith returns a site on which claims publish to streams or, if streams is false, the sink does.
 func newSiteWith(t *testing.T, streams bool, change func(*scheduler.Options)) *site {
 	t.Helper()
 	s := &site{store: store.New(redistest.Start(t), store.Options{})}
@@ -175,16 +175,16 @@ func checkStreams(t *testing.T, s *site) {
 		}
 	}
 	if len(seen) != n {
-		t.Errorf("%d events, want %d", len(seen), n)
+		t.Errorf("%d events are in the stream, want %d", len(seen), n)
 	}
 	if left := s.store.Redis().ZCard(t.Context(), "scheduler:members").Val(); left != 0 {
 		t.Errorf("%d processes are registered after the end", left)
 	}
 }
 
-// A workflow topic starts an execution, and an event topic reaches listening executions; an
-// unregistered workflow makes a dead event, which can be replayed.
-func TestTenants(t *testing.T) {
+// A workflow topic starts an execution, and an event topic reaches listening executions. An event for an
+// unregistered workflow is dead, and can be replayed.
+func TestTopicsOfTenants(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Retry.Attempts, o.Retry.Longest = 2, 10*time.Millisecond })
 	defer s.run(t)()
@@ -217,14 +217,14 @@ func TestTenants(t *testing.T) {
 	for i := range 2 {
 		x, err := s.store.Execution(t.Context(), "default", uuidOf(i))
 		if err != nil || x.Workflow != "shop.order" {
-			t.Errorf("execution %d: %+v, %v", i, x, err)
+			t.Errorf("event %d started %+v, %v; want an execution of shop.order", i, x, err)
 		}
 	}
 	entries := s.store.Redis().XRange(t.Context(), "tenant:default:events", "-", "+").Val()
 	last := entries[len(entries)-1].Values
 	for _, entry := range entries {
 		if v := entry.Values; v["type"] == string(event.ExecutionStarted) && (v["traceparent"] != "00-1-2-01" || v["other"] != nil) {
-			t.Errorf("an execution was started by %v", v)
+			t.Errorf("an execution was started by %v, want the traceparent and no other header", v)
 		}
 		if entry.Values["type"] == "com.shop.paid" {
 			last = entry.Values
@@ -270,8 +270,8 @@ func (l *lossy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return func(ctx context.Context, cmds []redis.Cmder) error { return l.pass(next(ctx, cmds)) }
 }
 
-// A lost reply leaves it unknown whether a workflow was started only if the command may have started
-// it: a process that has only read knows that it has not.
+// If a reply is lost, it is unknown whether the workflow was started only if the command could have
+// started it. After a lost reply to a read, the process knows that it was not.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
@@ -322,15 +322,14 @@ func TestEventPayload(t *testing.T) {
 	}
 }
 
-// An event that another process schedules fires in time, and one that this process schedules does so
-// even if it is due before the next look.
-func TestNote(t *testing.T) {
+// An event that is due before the next poll fires in time if the scheduler is notified of it.
+func TestNotifiedEventFiresBeforeTheNextPoll(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Poll = time.Hour })
 	defer s.run(t)()
 	key := agenda.StreamKey(s.store.Redis(), "soon")
 	request := scheduler.Request{ID: uuidOf(1), After: 50 * time.Millisecond, Content: schedule.Content{Topic: "soon", Payload: []byte("x")}}
-	time.Sleep(100 * time.Millisecond) // the workers have looked and rest
+	time.Sleep(100 * time.Millisecond) // until the workers have polled
 	out, err := s.api.Schedule(t.Context(), []scheduler.Request{request})
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +376,7 @@ func TestLease(t *testing.T) {
 }
 
 // A process that publishes nothing owns no partitions, even if no other one does.
-func TestOwned(t *testing.T) {
+func TestProcessWithoutWorkersOwnsNoPartitions(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]int{0: 0, 2: 4} {
 		s := newSite(t, func(o *scheduler.Options) { o.Workers = workers })
@@ -396,12 +395,12 @@ func TestOwned(t *testing.T) {
 }
 
 // Without work, a process sends Redis at most one command a second.
-func TestIdle(t *testing.T) {
+func TestIdleProcessSendsFewCommands(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Poll, o.Partitions = scheduler.PollFor(time.Minute), 16 })
 	defer s.run(t)()
 	s.schedule(t, "later", 100, time.Hour)
-	time.Sleep(500 * time.Millisecond) // until all partitions were looked at
+	time.Sleep(500 * time.Millisecond) // until all partitions have been polled
 	count := func() (n int) {
 		for line := range strings.Lines(s.store.Redis().Info(t.Context(), "stats").Val()) {
 			_, _ = fmt.Sscanf(line, "total_commands_processed:%d", &n)
@@ -411,6 +410,6 @@ func TestIdle(t *testing.T) {
 	before := count()
 	time.Sleep(3 * time.Second)
 	if sent := count() - before - 1; sent > 3 {
-		t.Errorf("%d commands in 3 s", sent)
+		t.Errorf("%d commands were sent in 3 s, want at most 3", sent)
 	}
 }

@@ -50,7 +50,7 @@ func tried(t *testing.T, cfg sim.Config, plan sim.Plan) *sim.Trial {
 func sameEnd(t *testing.T, plain, got *sim.Trial) {
 	t.Helper()
 	if got.Outcome != plain.Outcome {
-		t.Errorf("%s %s %v, want %s", got.Status, got.Output, got.Error, plain.Output)
+		t.Errorf("it ended as %s with %s, %v; without faults the output is %s", got.Status, got.Output, got.Error, plain.Output)
 	}
 	for _, v := range got.Broken {
 		t.Error(v)
