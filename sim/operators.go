@@ -51,12 +51,12 @@ func actKinds() []ActKind {
 	return []ActKind{Suspend, Resume, Cancel, Retry, Move, Fire, CancelTimer, Restore, Damage, Mend, Migrate}
 }
 
-// typ returns the event that carries the request to the execution; "" if there is none.
-func (d ActKind) typ() event.Type {
+// typ returns the type of the event that carries the request to the execution; "" if there is none.
+func (k ActKind) typ() event.Type {
 	return map[ActKind]event.Type{
 		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
 		Cancel: event.ExecutionCancelled, Retry: event.ExecutionRetried,
-	}[d]
+	}[k]
 }
 
 // writtenAct is the JSON form of an Act.
@@ -212,7 +212,7 @@ func (ops *operations) checkHoldsNothing(ctx context.Context, id string) {
 
 // Operated describes what operators and poison messages did to the executions of a trial.
 type Operated struct {
-	Delay            time.Duration  // how long these, and slow calls, can have delayed them
+	Delay            time.Duration  // how long operators, poison messages and slow calls can have delayed them
 	Retried          map[string]int // number of retries of each execution
 	Begun            uint64         // messages that any service has begun to handle
 	Poisoned         string         // the execution of the poison message; "" if there is none
@@ -382,9 +382,9 @@ func (ops *operations) changeTimer(ctx context.Context, what ActKind, id string)
 	return err
 }
 
-// restore sets the missing timers of an execution and adds it to the missing lists of
-// listeners. It reports whether anything was missing. If nothing else is happening (still),
-// only an operator can have removed a timer; any other cause is a violation.
+// restore sets the missing timers of an execution and adds it to the lists of listeners that lack
+// it. It reports whether anything was missing. If still is set, nothing else is happening, so only
+// an operator can have removed a timer, and any other cause is a violation.
 func (ops *operations) restore(ctx context.Context, id string, still bool) (found bool, err error) {
 	x, err := ops.engine.Store.Execution(ctx, ops.tenantOf(id), ops.idOf(id))
 	if err != nil || x.Definition == "" || decide.Status(x.Status).Ended() {

@@ -104,7 +104,7 @@ func (c *chart) legend(a canvas.Area) {
 	}
 }
 
-// instant reports whether many tasks take no time at all, as in a simulation.
+// instant reports whether at least three of ten tasks take no time at all, as in a simulation.
 func (t *runTree) instant() bool {
 	none, all := 0, 0
 	for i := range t.runs {
@@ -113,7 +113,7 @@ func (t *runTree) instant() bool {
 			none += truth(!r.Ended.At.After(r.Began.At))
 		}
 	}
-	return none*10 >= all*3 // three of ten
+	return none*10 >= all*3
 }
 
 // maxCharted is the number of runs above which the axis covers only the visible ones.
@@ -342,21 +342,21 @@ func (c *chart) ends(r *taskRun) (from, to int) {
 // bar draws a run without runs inside.
 func (c *chart) bar(a canvas.Area, r *taskRun) {
 	from, to := c.ends(r)
-	sign, i := workSign(c.theme), signOf(c.theme, r.State).style
+	sign, style := workSign(c.theme), signOf(c.theme, r.State).style
 	if r.State == Waiting || r.State == Retrying {
-		i = canvas.Busy
+		style = canvas.Busy
 	}
 	if kind := c.tree.tasks.at(r.task).Kind; kind == "listen" || kind == "run" {
 		sign = waitSign(c.theme) // its work happens elsewhere
 		if r.State == Completed {
-			i = canvas.Calm
+			style = canvas.Calm
 		}
 	}
 	// The last cell belongs to whatever begins at that moment.
-	a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
+	a.Put(from, 0, style, strings.Repeat(sign, max(1, to-from)))
 	c.waits(a, r)
 	if r.State == Faulted || r.State == Cancelled {
-		a.Put(max(from, to-1), 0, i, workSign(c.theme))
+		a.Put(max(from, to-1), 0, style, workSign(c.theme))
 	}
 }
 
@@ -370,11 +370,11 @@ func (c *chart) waits(a canvas.Area, r *taskRun) {
 		case c.ended:
 			_, to = c.ends(r)
 		}
-		sign, i := waitSign(c.theme), canvas.Calm
+		sign, style := waitSign(c.theme), canvas.Calm
 		if w.State != Waiting {
-			sign, i = pauseSign(c.theme), canvas.Warn
+			sign, style = pauseSign(c.theme), canvas.Warn
 		}
-		a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
+		a.Put(from, 0, style, strings.Repeat(sign, max(1, to-from)))
 	}
 	if until := c.until(r); !until.At.IsZero() {
 		from, to := c.cell(c.now())+1, c.cell(until)

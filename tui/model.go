@@ -40,7 +40,7 @@ type model struct {
 	notice     notice
 	moving     timeMoves
 	bar        timeBar
-	history    []string // commands, the newest last
+	history    []string // typed commands, the newest last
 
 	tabs      []span // of the places, as they were drawn
 	lastClick click

@@ -88,7 +88,7 @@ func paletteOf(b Background) canvas.Palette {
 // Run shows a source until the user quits or the context ends, neither of which is an error.
 func Run(ctx context.Context, source Source, options Options) error {
 	if options.Output == nil {
-		options.Output = os.Stdout //nolint:forbidigo // the terminal's clipboard
+		options.Output = os.Stdout //nolint:forbidigo // the terminal, which also gets what is copied
 	}
 	m := newModel(source, options)
 	settings := []tea.ProgramOption{tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithOutput(options.Output)}

@@ -183,11 +183,13 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 		return false, err
 	}
 	before, after := from.state.Needs(from.env).Listen, next.Needs(to.env).Listen
-	missing := func(from []string) func(string) bool { return func(t string) bool { return slices.Contains(from, t) } }
+	without := func(types, others []string) []string {
+		return slices.DeleteFunc(slices.Clone(types), func(t string) bool { return slices.Contains(others, t) })
+	}
 	outcome, err := m.Store.Commit(ctx, store.Commit{
 		Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: to.hash,
 		History: d.History, Publish: []event.Event{e},
-		Listen: slices.DeleteFunc(slices.Clone(after), missing(before)), Unlisten: slices.DeleteFunc(slices.Clone(before), missing(after)),
+		Listen: without(after, before), Unlisten: without(before, after),
 		Status: string(next.Status), Snapshot: snapshot, Now: now, Started: x.CreatedAt,
 	})
 	if err != nil || outcome != store.Committed {

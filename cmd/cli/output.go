@@ -60,8 +60,8 @@ func (f WrittenFile) Set(name string) error {
 	return nil
 }
 
-// OutputFlag adds -o to a command; the first format is the default. Without formats they are those of a
-// List.
+// OutputFlag adds -o to a command; the first format is the default. Without formats, it offers those of
+// a List.
 func OutputFlag(c *cobra.Command, formats ...string) *Choice {
 	if len(formats) == 0 {
 		formats = []string{"table", "wide", "json", "jsonl", "yaml", "ids"}
@@ -199,8 +199,8 @@ func Paint(on bool, style, text string) string {
 }
 
 // Moment formats a time of an engine for people, in the zone of this machine (TZ) and with its
-// offset. Formats for programs and runs on a clock of their own use UTC, so their output
-// does not depend on the machine. The zero time is empty.
+// offset; the zero time is "". Formats for programs, and runs on a virtual clock, use UTC instead, so
+// their output does not depend on the machine.
 func Moment(t time.Time) string {
 	if t.IsZero() {
 		return ""

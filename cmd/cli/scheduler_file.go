@@ -72,7 +72,8 @@ func (r *schedulerReader) place(n *yaml3.Node, key string) string {
 	return fmt.Sprintf("%s:%d:%d: %s", r.file.Path, n.Line, n.Column, key)
 }
 
-// tunes returns a reader of a non-negative integer that becomes a parameter of the client of Redis, with a unit.
+// tunes returns a reader of a non-negative integer that, with a unit, becomes a parameter in the address of
+// Redis.
 func (r *schedulerReader) tunes(key, parameter, unit string) func(*yaml3.Node) {
 	return func(n *yaml3.Node) {
 		text := r.Text(n, key)
@@ -123,7 +124,7 @@ func (r *schedulerReader) document(root *yaml3.Node) {
 	}, nil)
 }
 
-// redis reads where Redis is and how to connect to it.
+// redis reads the address of Redis and the parameters of its client.
 func (r *schedulerReader) redis(n *yaml3.Node) {
 	const noReplicas = "a replica lags behind"
 	var hosts []string
@@ -161,7 +162,6 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 		"min_idle_conns":                     r.tunes("redis.min_idle_conns", "min_idle_conns", ""),
 		"pool_size":                          r.tunes("redis.pool_size", "pool_size", ""),
 	}, nil)
-	one := len(hosts) == 1 && hosts[0] != ""
 	for _, place := range r.tuned {
 		switch {
 		case hostsNode == nil:
@@ -178,13 +178,12 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 	}
 	switch {
 	case hostsNode == nil:
-	case cluster && len(hosts) > 0 && !slices.Contains(hosts, ""):
+	case cluster && len(hosts) > 0:
 		r.file.redis.Text = "redis-cluster://" + strings.Join(hosts, ",")
 		r.file.redis.place += ", a cluster by redis.mode or redis.cluster"
-	case !one:
+	case len(hosts) != 1:
 		r.Errorf(hostsNode, "redis.hosts has %d addresses, want one, host:port; or several with mode: cluster", len(hosts))
-	}
-	if one && !cluster {
+	default:
 		r.file.redis.Text = (&url.URL{Scheme: "redis", Host: hosts[0], Path: "/0", RawQuery: r.query.Encode()}).String()
 	}
 }

@@ -70,7 +70,7 @@ func DefaultSettings() Settings {
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, // MiB
-		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		HTTP: DefaultHTTP, LogFormat: "json", StreamType: InRedis, Bridge: defaultBridge(), Scheduler: defaultScheduler(),
 	}
@@ -118,12 +118,11 @@ type settingValue interface {
 
 // table binds each setting to its field of s, in the order of 'flunq config show'.
 func (s *Settings) table() []setting {
-	const second = time.Second
 	return slices.Concat([]setting{
 		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: one per core, at least 4)"},
 		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "consumer group of the workers"},
 		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads in one batch"},
-		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
+		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*time.Second), "how long a worker waits for events in one read"},
 		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "claim the events of workers that died (documented elsewhere as off)"},
 		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker holds at a time (documented elsewhere as 5)"},
 		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "concurrent tasks of one tenant in this process"},
@@ -137,7 +136,7 @@ func (s *Settings) table() []setting {
 		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large responses that are being read, and as much again for their decoded form"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "consumer group of the executors"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads in one batch"},
-		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},
+		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*time.Second), "how long an executor waits for events in one read"},
 		{"EXECUTOR_RECLAIM_ENABLED", nil, truth(&s.Executor.Reclaim), "claim the tasks of executors that died"},
 		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "concurrent calls to one host; 0: no limit"},
 		{"EXECUTOR_BREAKER_FAILURES", nil, whole(&s.BreakerFailures, 0, 10_000), "consecutive failures that open the circuit of a host; 0: never"},
@@ -145,12 +144,12 @@ func (s *Settings) table() []setting {
 		{"TIMER_CONCURRENCY", nil, whole(&s.Timers, 0, 256), "timer services in this process"},
 		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "consumer group of the timer services"},
 		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads in one batch"},
-		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read (documented elsewhere as 1s)"},
+		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*time.Second), "how long a timer service waits for events in one read (documented elsewhere as 1s)"},
 		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "claim the events of timer services that died"},
 		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two checks of the timers; only a timer whose service died fires late because of it (documented elsewhere as 1s)"},
 		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer is due the wait for it ends; none fires early"},
 		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired in one batch"},
-		{"LEASE", nil, span(&s.Lease, second, time.Hour), "how long a process may be silent before its messages are claimed"},
+		{"LEASE", nil, span(&s.Lease, time.Second, time.Hour), "how long a process may be silent before its messages are claimed"},
 		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it is dead-lettered"},
 		{"KEEP_FINISHED", nil, Keeping(&s.KeepFinished), "how long ended executions and their histories are kept; 0: forever"},
 		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "ended executions that each tenant keeps: the newest, for at least a minute; 0: all"},
@@ -266,7 +265,8 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 	return s, sources, Fail(ExitMisuse, errors.Join(errs...))
 }
 
-// placed returns err with the origins of the settings that its lines name, unless their names say it.
+// placed appends to each line of err the origins of the settings that it names. Those from the
+// environment need none: the name says it.
 func placed(err error, sources []source) error {
 	if err == nil {
 		return nil

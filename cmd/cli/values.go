@@ -35,7 +35,7 @@ func (b binding[T]) Set(text string) error {
 	return err
 }
 
-// unchanged returns text, as the form in which a string setting is shown.
+// unchanged shows a string setting as it is.
 func unchanged(text string) string { return text }
 
 // whole binds an integer from low to high.
@@ -113,8 +113,8 @@ func (v spanValue) Set(text string) error {
 	return nil
 }
 
-// spanText formats a duration as a setting has it: in days where that is exact, without units that
-// are zero.
+// spanText formats a duration as users write it: in days where that is exact, without units that are
+// zero.
 func spanText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > 0 && d%day == 0 {

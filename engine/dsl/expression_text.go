@@ -64,8 +64,7 @@ func computing(src string) string {
 
 // yamlQuoted quotes a string that YAML would not read unchanged.
 func yamlQuoted(src string) string {
-	if strings.Contains(src, ": ") || strings.Contains(src, " #") || strings.ContainsAny(src, "\"'\\{}[],\n") && strings.Count(src, "{") > 1 ||
-		strings.ContainsAny(src, "\"'\n") {
+	if strings.Contains(src, ": ") || strings.Contains(src, " #") || strings.Count(src, "{") > 1 || strings.ContainsAny(src, "\"'\n") {
 		return "'" + strings.ReplaceAll(src, "'", "''") + "'"
 	}
 	return src

@@ -36,14 +36,14 @@ func (p *reader) object(n *yaml.Node, what string, m members) bool {
 			continue
 		}
 		parent, _, _ := strings.Cut(m.below[f.Key], ":")
+		meant := closest(f.Key, free)
 		if !m.open || parent != "" { // otherwise the key is no mistake
-			misspelt = append(misspelt, closest(f.Key, free), parent)
+			misspelt = append(misspelt, meant, parent)
 		}
 		p.unknownKey(f, what, m, free)
 		if parent != "" {
 			continue
 		}
-		meant := closest(f.Key, free)
 		if slices.Contains(kindKeys(), meant) || meant == "use" {
 			meant = spelling.Word(f.Key, free)
 		}
@@ -350,7 +350,7 @@ func wholeNumber(v any) (int, bool) {
 
 var variableName = lazyregexp.New(`^\$?[A-Za-z_][A-Za-z0-9_]*$`)
 
-// guess suggests the word that was probably meant, unless no more mistakes are reported.
+// guess suggests the word that was probably meant, unless the limit of reported mistakes is reached.
 func (p *reader) guess(word string, all []string) string {
 	if p.Full() {
 		return ""
@@ -358,7 +358,7 @@ func (p *reader) guess(word string, all []string) string {
 	return didYouMean(word, all)
 }
 
-// guessKey is guess for a key of a map; free are the allowed keys that the map does not have yet.
+// guessKey is guess for a key of a map; free lists the allowed keys that the map does not have yet.
 func (p *reader) guessKey(word string, free, allowed []string) string {
 	if p.Full() {
 		return ""

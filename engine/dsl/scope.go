@@ -46,8 +46,8 @@ func (s scope) isError(variable string) bool {
 
 var detailsPattern = lazyregexp.New(`\$(\w+)\.details\b`)
 
-// current rewrites an expression that reads an error's "details", the name that some
-// runtimes use, to the specification's "detail".
+// current rewrites "details" of a caught error, the name that some runtimes use, to the
+// specification's "detail".
 func (s scope) current(src string) string {
 	return detailsPattern().ReplaceAllStringFunc(src, func(found string) string {
 		if s.isError(leadingName(found)) {

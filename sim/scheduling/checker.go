@@ -81,7 +81,7 @@ func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) 
 
 func newChecker() *checker { return &checker{events: map[string]*observed{}} }
 
-// report records a violation of a rule by an event, or by none if event is "".
+// report records that an event violates a rule; event is "" if the violation concerns no single event.
 func (chk *checker) report(rule, event, format string, args ...any) {
 	chk.broken = append(chk.broken, sim.Violation{Rule: rule, Execution: event, Detail: fmt.Sprintf(format, args...)})
 }
@@ -119,7 +119,7 @@ func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 	switch {
 	case a.kind == scheduleKind && out.Code == schedule.Success:
 		chk.checkConflict(id, e, a)
-	case a.kind == scheduleKind && out.Code != schedule.Success:
+	case a.kind == scheduleKind:
 		for _, b := range e.operations {
 			if b.kind == scheduleKind && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
 				chk.report("repeating a request succeeds", id, "it was acknowledged, but when repeated it got %s", answerText(out))
@@ -187,7 +187,7 @@ func (e *observed) replayed(from, to int) bool {
 	})
 }
 
-// put records a request that another program puts on the schedule topic. That program never learns
+// put records a request that another program put on the schedule topic. That program never learns
 // the outcome.
 func (chk *checker) put(id string, content schedule.Content) {
 	e := chk.event(id)

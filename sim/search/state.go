@@ -59,7 +59,7 @@ type verdict struct {
 	failures []failure
 	seen     observations // of a run of the document without interventions
 	unmocked []mock.Exchange
-	known    []string // signatures of the findings of runs without faults that this run confirms
+	known    []string // signatures of earlier findings, from runs without faults, that this run confirms
 
 	trial *sim.Trial // of a run without faults, until it is learned
 }

@@ -14,9 +14,9 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Operators' changes of timers. One script makes the change and appends an entry with the
-// operator's name to the history of the timer's execution. An execution that has ended or does
-// not exist gets no entry.
+// The changes that operators make to timers. One script makes the change and appends an entry with
+// the operator's name to the history of the timer's execution, unless the execution has ended or
+// does not exist.
 
 // FireNow fires a timer, due or not. The published event names the operator, and enters the history
 // when the execution handles it. FireNow returns false if the timer is gone.
@@ -42,8 +42,8 @@ func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error)
 	return ts.cancel(ctx, p, note, ts.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
 }
 
-// cancel removes a timer and its note in the hash of its execution, and appends a history entry if there is
-// one.
+// cancel removes a timer and its note in the hash of its execution, and appends the entry, if any, to
+// the history.
 func (ts Timers) cancel(ctx context.Context, p Pending, note string, entry ...any) (bool, error) {
 	keys := []string{
 		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
@@ -57,8 +57,8 @@ func (ts Timers) cancel(ctx context.Context, p Pending, note string, entry ...an
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
-// CancelStart removes the timer under StartKey that would start an execution, which has been started
-// already, and reports whether there was one. The history gets no entry about it.
+// CancelStart removes the timer with StartKey of an execution that has been started meanwhile, and
+// reports whether there was one. It adds no entry to the history.
 func (ts Timers) CancelStart(ctx context.Context, tenant, execution string) (cancelled Pending, had bool, err error) {
 	t := event.Timer{Tenant: tenant, Execution: execution, Kind: event.StartTimer, Key: StartKey}
 	member, _, err := ts.current(ctx, t)
@@ -81,7 +81,7 @@ func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (
 	text := movedMember(p.Member, to.UTC())
 	moved = pendingOf(redis.Z{Score: score(to), Member: text}, p.Now)
 	if moved.Err != nil || !moved.Moment().Equal(to) {
-		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
+		return p, false, fmt.Errorf("move timer %s: moved_to cannot be appended to its JSON", p.ID)
 	}
 	keys := []string{
 		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
@@ -164,7 +164,7 @@ func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, 
 	return store.Committed, nil
 }
 
-// changeEntry returns the fields of the entry about a change of a timer.
+// changeEntry returns the fields of the history entry about a change to a timer.
 func (ts Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by string) []any {
 	return ts.entry(event.Event{
 		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,

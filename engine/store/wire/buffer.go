@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Buffer holds one reply. Without it, go-redis grows a string until it holds a reply, which takes
-// five times as much memory each time.
+// Buffer holds one reply, and is reused. By itself, go-redis would grow a string until it holds the
+// reply, which takes five times as much memory each time.
 type Buffer struct {
 	text    []byte
-	command Cmd      // that was asked; nothing if the reply is written by StreamCmd
+	command Cmd      // the command, unless StreamCmd returned it
 	skipped skipping // values that are left out of the reply
 	entry   Entry
 }
@@ -26,12 +26,12 @@ const maxKept = 1 << 20
 // fewSpans is the number of names and values that most entries do not exceed.
 const fewSpans = 32
 
-// buffers holds those that Return was given.
+// buffers holds the buffers that can be reused.
 //
 //nolint:gochecknoglobals // a pool
 var buffers = sync.Pool{New: func() any { return &Buffer{entry: Entry{fields: make([]span, 0, fewSpans)}} }}
 
-// NewBuffer returns an empty buffer. Return makes it available to others.
+// NewBuffer returns an empty buffer, which the caller gives back with Return.
 func NewBuffer() *Buffer {
 	b, _ := buffers.Get().(*Buffer) // nothing else is in there
 	return b
@@ -46,7 +46,7 @@ func NewBuffers(n int) []*Buffer {
 	return out
 }
 
-// Return makes buffers available to others. The caller must no longer use them.
+// Return gives buffers back for reuse. The caller must no longer use them.
 func Return(used ...*Buffer) {
 	for _, b := range used {
 		b.text, b.command, b.skipped = b.text[:0], Cmd{}, skipping{values: b.skipped.values[:0]}
@@ -68,7 +68,7 @@ type Cmd struct {
 	buffer *Buffer
 }
 
-// Buffer returns where a Redis inside the process puts its reply.
+// Buffer returns where the Redis of a simulation puts its reply.
 func (c *Cmd) Buffer() *[]byte { return &c.buffer.text }
 
 // Cmd returns a command whose reply the buffer holds.
@@ -79,7 +79,7 @@ func (b *Buffer) Cmd(ctx context.Context, args []any) *Cmd {
 
 func (c *Cmd) reply() Reply { return c.buffer.Reply() }
 
-// reset makes place for another reply.
+// reset makes room for another reply.
 func (c *Cmd) reset() {
 	c.buffer.text = c.buffer.text[:0]
 	c.SetVal(nil)
@@ -151,8 +151,8 @@ func grown(text []byte, n int) []byte {
 	return text[:len(text)+n]
 }
 
-// Limits of a read for large values, whose senders are unknown. A value above them is received and
-// dropped; an entry that matters is read again by itself when there is memory for it.
+// Limits on the large values in one reply, which anyone may have sent. Values above them are dropped
+// as they arrive; an entry that matters is read again by itself when there is memory for it.
 const (
 	largeValue  = 64 << 10
 	LargeBudget = 32 << 20 // bytes of large values in the reply to one read
@@ -210,7 +210,7 @@ func (b *Buffer) skip(part *io.LimitedReader) (int64, error) {
 		return got, err
 	}
 	instead := strconv.Itoa(n-2) + " bytes were left out"
-	b.text = b.text[:bytes.LastIndexByte(b.text, '$')] // of its length
+	b.text = b.text[:bytes.LastIndexByte(b.text, '$')] // without the line with its length
 	b.skipped.values = append(b.skipped.values, skippedValue{at: len(b.text), bytes: n - 2})
 	b.text = append(b.text, "$"+strconv.Itoa(len(instead))+"\r\n"+instead+"\r\n"...)
 	return got, nil
