@@ -391,7 +391,7 @@ func (p *reader) warnUnrunnable(at yaml.Pos, construct, instead, when string) {
 func instead(construct string) string {
 	switch construct {
 	case "schedule":
-		return "start it from outside, for example from cron: flunq start FILE"
+		return "remove it, and start the workflow from outside, as from cron: flunq start FILE"
 	case "use.extensions":
 		return "write the tasks where they are needed, or as a function in use.functions"
 	case "schema":
