@@ -97,16 +97,17 @@ func (o Options) Address() string {
 }
 
 // connect returns a connection, which is established when a server responds. The outcome of each attempt
-// to connect goes to attempts, unless that is full. Permissions that the server denies go to denied.
-func (o Options) connect(attempts chan<- error, denied func(error)) (*nats.Conn, jetstream.JetStream, error) {
+// to connect goes to attempts, which holds the last one. Permissions that the server denies go to denied.
+func (o Options) connect(attempts chan error, denied func(error)) (*nats.Conn, jetstream.JetStream, error) {
 	if err := o.Check(); err != nil {
 		return nil, nil, err
 	}
 	attempted := func(err error) {
 		select {
-		case attempts <- err:
+		case <-attempts:
 		default:
 		}
+		attempts <- err // the client library calls one handler at a time
 	}
 	opts := []nats.Option{
 		nats.Name(o.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -153,7 +154,7 @@ type Client struct {
 	opts Options
 	conn *nats.Conn
 	js   jetstream.JetStream
-	// attempts has the outcome of an attempt to connect.
+	// attempts has the outcome of the last attempt to connect.
 	attempts chan error
 	denials  denials
 
@@ -305,7 +306,7 @@ func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	errs := make([]error, len(messages))
-	if !c.exists {
+	if !c.exists || !c.conn.IsConnected() {
 		if _, err := c.stream(ctx); err != nil {
 			for i := range errs {
 				errs[i] = err

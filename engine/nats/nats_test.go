@@ -590,6 +590,27 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 }
 
+// The first publication after the server has changed a password says so.
+func TestPasswordChanges(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "authorization {user: anna, password: first}")
+	o := s.options()
+	o.URL, o.Timeout = strings.Replace(o.URL, "nats://", "nats://anna:first@", 1), time.Second
+	c := connect(t, o)
+	publish := func() error {
+		return c.Publish(t.Context(), []cloudevents.Message{{Topic: "flunq.acme.events", Type: "t", ID: "1"}})[0]
+	}
+	if err := publish(); err != nil {
+		t.Fatal(err)
+	}
+	s.kill()
+	s.more = "authorization {user: anna, password: second}"
+	s.start()
+	if err := publish(); err == nil || !strings.Contains(err.Error(), "uthorization") {
+		t.Errorf("%v, want an error about the authorization", err)
+	}
+}
+
 // Every bad option is reported.
 func TestOptions(t *testing.T) {
 	t.Parallel()
