@@ -448,7 +448,7 @@ func serve(ctx context.Context, s served) (err error) {
 		"timers", s.opts.Timers, "bridge", s.opts.Bridge != nil, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", s.probes.address, "grpc", s.scheduling.address())
 	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
 		s.log.WarnContext(ctx, "other processes have a different LEASE: one with a shorter lease repeats calls that another is still making; set the same value everywhere",
-			"lease", s.opts.Lease, "others", leases)
+			"lease", s.opts.Lease.String(), "others", leases)
 	}
 	if s.intervals != (telemetry.Intervals{}) {
 		go watch.Report(ctx, e, s.intervals)
