@@ -151,8 +151,12 @@ func storedSide(ctx context.Context, r *cli.Remote, id string) (*diffSide, error
 }
 
 func newDiffSide(name string) *diffSide {
-	return &diffSide{name: name, tasks: map[string]*diffTask{}, whole: diffTask{Status: history.Running}}
+	return &diffSide{name: name, tasks: map[string]*diffTask{}, whole: diffTask{Status: notEnded}}
 }
+
+// notEnded is the state of an execution that has neither ended nor been suspended. Whether it is running or
+// waiting is no result.
+const notEnded history.State = "not ended"
 
 // add adds the next entry of the history.
 func (s *diffSide) add(e history.Entry) {
@@ -176,6 +180,10 @@ func (s *diffSide) add(e history.Entry) {
 				run.problem = decoded(event.Encode(d.Error))
 			}
 		}
+	case e.Task != "" && e.State != "" && s.tasks[e.Task] != nil: // of its timer
+		s.tasks[e.Task].Status = e.State
+	case e.Task == "" && e.State == history.Running:
+		s.whole = diffTask{Status: notEnded}
 	case e.Task == "" && e.State != "":
 		s.whole = diffTask{Status: e.State, output: decoded(d.Output)}
 		if d.Error != nil {
