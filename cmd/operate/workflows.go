@@ -3,8 +3,10 @@ package operate
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/registry"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // NewWorkflowsCommand returns the command flunq workflows.
@@ -361,8 +364,9 @@ func newWorkflowsRemoveCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "rm NAME[:VERSION]",
 		Short: "Remove a registered workflow, or one version of it",
 		Long: `Removes a version of a registered workflow, or without VERSION all of them. It refuses while
-an execution uses it, even one that has ended, whose history could not be read afterwards.
-This cannot be undone, so the command asks for confirmation; scripts use --yes.`,
+an execution uses it, even one that has ended, whose history could not be read afterwards,
+or one that a timer will start. This cannot be undone, so the command asks for
+confirmation; scripts use --yes.`,
 		Example: `  flunq workflows rm shop.order:1.0.0
   flunq rm --workflow shop.order --yes && flunq workflows rm shop.order --yes`,
 		Aliases: []string{"remove", "delete"},
@@ -431,16 +435,24 @@ func (ch *change) removeWorkflow(ctx context.Context, r *cli.Remote, args []stri
 	return ch.printRemovedWorkflows(rows)
 }
 
-// refuseUsed returns an error if executions use a workflow.
+// refuseUsed returns an error if executions use a workflow, or timers will start some.
 func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, used func(store.Execution) bool) error {
 	const few = 1000 // more are not counted
-	found, next, err := new(selection).page(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: w.Workflow, Pass: used, Limit: few})
-	if err != nil || len(found) == 0 {
-		return err
-	}
 	name := w.Workflow
 	if !whole {
 		name += ":" + w.Version
+	}
+	found, next, err := new(selection).page(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: w.Workflow, Pass: used, Limit: few})
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		starts, err := pendingStarts(ctx, r, w, whole)
+		if err != nil || len(starts) == 0 {
+			return err
+		}
+		return fmt.Errorf("%s is used by %s, such as that of %s: cancel them (flunq timers ls --kind start --workflow %s)",
+			name, history.Count(len(starts), "pending start"), starts[0], w.Workflow)
 	}
 	count := history.Count(len(found), "execution")
 	if next != "" {
@@ -448,6 +460,19 @@ func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, 
 	}
 	return fmt.Errorf("%s is used by %s, such as %s (%s): cancel those that have not ended, and remove all (flunq rm --workflow %s)",
 		name, count, found[0].ID, found[0].Status, name)
+}
+
+// pendingStarts returns the executions that timers will start with a workflow, or with one version of it.
+func pendingStarts(ctx context.Context, r *cli.Remote, w workflowText, whole bool) (ids []string, err error) {
+	found, _, err := timers.New(r.Store).List(ctx, timers.Filter{Tenant: r.Tenant, Workflow: w.Workflow, Kind: event.StartTimer}, "", math.MaxInt)
+	for _, p := range found {
+		var start event.Started
+		in, _ := p.ReadInput() // it was read already
+		if whole || json.Unmarshal(in.Data, &start) == nil && start.Version == w.Version {
+			ids = append(ids, p.Execution)
+		}
+	}
+	return ids, err
 }
 
 func (ch *change) printRemovedWorkflows(rows []removedWorkflow) error {
