@@ -218,7 +218,8 @@ func (c *client) unreachable(message string) error {
 		advice = "the address must be a name that the scheduler's certificate has (GRPC_TLS_CERT)"
 	case has("tls: internal error"):
 		advice = "the log of the scheduler may say why"
-	case has("tls: certificate required"), c.encrypted && unsent && has("EOF"), c.encrypted && !unsent && has("broken pipe"):
+	case has("tls: certificate required"), c.encrypted && unsent && has("EOF"),
+		c.encrypted && !unsent && (has("broken pipe") || has("connection reset by peer")):
 		advice = "if it requires client certificates, give one that its GRPC_TLS_CLIENT_CA signed with --tls-cert and --tls-key"
 	case has("remote error: tls: "):
 		advice = "it rejects the certificate of --tls-cert: its GRPC_TLS_CLIENT_CA must have signed it, and it must be valid now"
