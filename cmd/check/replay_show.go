@@ -268,7 +268,11 @@ func timerText(t recording.OpenTimer) string {
 	if t.Key != "" {
 		kind += " (" + t.Key + ")"
 	}
-	return fmt.Sprintf("%s of %s, due in %s (%s)", kind, cmp.Or(history.Task(t.Task), "the workflow"), history.Duration(t.DueIn), t.Due.Format(time.RFC3339Nano))
+	due := "due in " + history.Duration(t.DueIn)
+	if t.DueIn < 0 { // the recording ends before
+		due = "overdue by " + history.Duration(-t.DueIn)
+	}
+	return fmt.Sprintf("%s of %s, %s (%s)", kind, cmp.Or(history.Task(t.Task), "the workflow"), due, t.Due.Format(time.RFC3339Nano))
 }
 
 func (r *replaying) member(indent, name, value string) {

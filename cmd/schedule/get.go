@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,7 +110,10 @@ func (i *inspection) change(row eventRow) error {
 		return row.print(i.sh, i.format)
 	}
 	text := string(row.Status)
-	if in := row.dueIn(); in != "" {
+	switch in := row.dueIn(); {
+	case row.in < 0:
+		text += ", overdue by " + strings.TrimPrefix(in, "-")
+	case in != "":
 		text += ", due in " + in
 	}
 	if row.Attempts > 0 {
