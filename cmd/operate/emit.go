@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -185,8 +184,8 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 	if err != nil {
 		return err
 	}
-	x, err := r.Store.Execution(ctx, r.Tenant, e.input.execution)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	x, err := cli.FindExecution(ctx, r, e.input.execution)
+	if err != nil {
 		return err
 	}
 	t := event.Timer{
@@ -198,10 +197,7 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 		return err
 	}
 	moved, err := timers.New(r.Store).SetInput(ctx, t, in.Time)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("%w; 'flunq ps' lists executions", err)
-	case err != nil:
+	if err != nil {
 		return cli.Repeatable(in.ID, err)
 	}
 	cli.HintUnserved(ctx, e.sh, r, "worker", "timer")
