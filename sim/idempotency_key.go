@@ -42,17 +42,17 @@ func setsKey(t *dsl.Task) bool {
 	case t.Call.Function != nil:
 		return setsKey(t.Call.Function)
 	case t.Call.HTTP != nil:
-		return names(t.Call.HTTP.Headers, idempotencyKey)
+		return mayHaveKey(t.Call.HTTP.Headers)
 	case t.Call.OpenAPI != nil:
-		return names(t.Call.OpenAPI.Parameters, idempotencyKey)
+		return mayHaveKey(t.Call.OpenAPI.Parameters)
 	default:
 		return false
 	}
 }
 
-// names reports whether an object has a member, or may have it because the object is
-// computed.
-func names(object *expr.Value, member string) bool {
+// mayHaveKey reports whether an object has a member Idempotency-Key, or may have it because the object
+// is computed.
+func mayHaveKey(object *expr.Value) bool {
 	if object == nil {
 		return false
 	}
@@ -60,14 +60,14 @@ func names(object *expr.Value, member string) bool {
 		return true
 	}
 	for _, f := range object.Fields() {
-		if strings.EqualFold(f.Key, member) {
+		if strings.EqualFold(f.Key, idempotencyKey) {
 			return true
 		}
 	}
 	data, _ := object.Constant()
 	values, _ := data.(map[string]any)
 	for name := range values {
-		if strings.EqualFold(name, member) {
+		if strings.EqualFold(name, idempotencyKey) {
 			return true
 		}
 	}

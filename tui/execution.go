@@ -125,7 +125,7 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 	case l.folds && l.kind != runLine:
 		return "fold", unfold
 	case s.charts():
-		return "its data", func() tea.Cmd { return s.showPane(dataPane) }
+		return "its data", func() tea.Cmd { return s.showData() }
 	default:
 		return "to the pane", func() tea.Cmd {
 			s.inPane = true
@@ -134,9 +134,9 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 	}
 }
 
-// showPane shows a pane, and reads its missing data.
-func (s *executionScreen) showPane(p pane) tea.Cmd {
-	s.pane = p
+// showData shows the data pane, and reads what it lacks.
+func (s *executionScreen) showData() tea.Cmd {
+	s.pane = dataPane
 	return s.readData()
 }
 
@@ -153,7 +153,7 @@ func (s *executionScreen) entersPane() (what string, enter func() tea.Cmd) {
 		if e := s.history.current(); e.Version > 0 {
 			return "its data", func() tea.Cmd {
 				s.data.event, s.data.fixed = e.Version, nil
-				return s.showPane(dataPane)
+				return s.showData()
 			}
 		}
 	case childrenPane:

@@ -121,7 +121,7 @@ func (s *executionScreen) viewKey(k string) (cmd tea.Cmd, handled bool) {
 	case "b":
 		s.data.before = !s.data.before
 		s.data.event, s.data.fixed = 0, nil
-		return s.showPane(dataPane), true
+		return s.showData(), true
 	case "}":
 		s.foldAll(allOpen)
 	case "{":

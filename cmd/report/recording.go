@@ -59,8 +59,7 @@ type fault struct {
 		Command uint64 `json:"command"`
 		Amount  string `json:"amount"`
 	} `json:"fault"`
-	Doing   string `json:"doing"`
-	Process int    `json:"process"`
+	Doing string `json:"doing"`
 
 	seq int
 }

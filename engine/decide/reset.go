@@ -77,7 +77,7 @@ func (r *Reset) begin() error {
 			continue
 		}
 		t.MovedTo = r.Now.Add(max(t.Due().Sub(at), 0))
-		change := r.event(event.TimerScheduled, t.TaskID, event.Encode(event.TimerChange{Timer: t, By: r.By}))
+		change := r.scheduled(t.TaskID, event.TimerChange{Timer: t, By: r.By})
 		change.Source = Prefix + "cli"
 		if err := r.decide(change, &Decision{}); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (r *Reset) begin() error {
 	r.Publish = append(r.Publish, requests...)
 	for _, t := range r.State.Needs(r.Env).Timers {
 		if r.State.CancelledBy(t) == "" {
-			r.Publish = append(r.Publish, r.event(event.TimerScheduled, t.TaskID, event.Encode(&t)))
+			r.Publish = append(r.Publish, r.scheduled(t.TaskID, &t))
 		}
 	}
 	if r.State.Ready() {
@@ -210,12 +210,12 @@ func (r *Reset) timer(e event.Event) (event.Event, error) {
 	return e, nil
 }
 
-// event returns an event of the new execution.
-func (r *Reset) event(typ event.Type, task string, data []byte) event.Event {
+// scheduled returns a TimerScheduled of the new execution.
+func (r *Reset) scheduled(task string, data any) event.Event {
 	s := r.State
 	return event.Event{
-		ID: fmt.Sprintf("%s/%d/reset%s", s.Execution, s.Version, task), Source: Source, Type: typ, Time: r.Now,
-		Tenant: s.Tenant, Workflow: s.Workflow, Execution: s.Execution, Task: task, Data: data,
+		ID: fmt.Sprintf("%s/%d/reset%s", s.Execution, s.Version, task), Source: Source, Type: event.TimerScheduled, Time: r.Now,
+		Tenant: s.Tenant, Workflow: s.Workflow, Execution: s.Execution, Task: task, Data: event.Encode(data),
 	}
 }
 

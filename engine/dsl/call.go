@@ -121,7 +121,7 @@ func (p *calls) a2a(n *yaml.Node, s scope) {
 	if parameters != nil && parameters.Shape == yaml.Object && len(parameters.Fields) == 0 {
 		p.Mistake(parameters.Pos, "leave it out", "parameters is empty")
 	}
-	p.mapOrText(parameters, "parameters", s)
+	p.parameters(parameters, s)
 }
 
 func (p *calls) mcp(n *yaml.Node, s scope) {
@@ -132,7 +132,7 @@ func (p *calls) mcp(n *yaml.Node, s scope) {
 	p.textOrExpression(n.Get("protocolVersion"), "protocolVersion", s)
 	p.word(n.Get("method"), "method", "", "tools/list", "tools/call", "prompts/list", "prompts/get",
 		"resources/list", "resources/read", "resources/templates/list")
-	p.mapOrText(n.Get("parameters"), "parameters", s)
+	p.parameters(n.Get("parameters"), s)
 	p.duration(n.Get("timeout"), "timeout", s)
 	if transport := n.Get("transport"); transport != nil {
 		p.transport(transport, s)

@@ -20,12 +20,12 @@ type dataFlow struct {
 }
 
 // input parses how input is validated and transformed.
-func (p *dataFlow) input(n *yaml.Node, what string, s scope, unsupported func(string)) (in Input) {
-	if n == nil || !p.object(n, what, keys("schema", "from")) {
+func (p *dataFlow) input(n *yaml.Node, s scope, unsupported func(string)) (in Input) {
+	if n == nil || !p.object(n, "input", keys("schema", "from")) {
 		return in
 	}
-	in.Schema = p.schema(n.Get("schema"), what+".schema", unsupported)
-	in.From = p.template(n.Get("from"), what+".from", s)
+	in.Schema = p.schema(n.Get("schema"), "input.schema", unsupported)
+	in.From = p.template(n.Get("from"), "input.from", s)
 	return in
 }
 

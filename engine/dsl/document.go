@@ -74,7 +74,7 @@ func (p *document) parse(n *yaml.Node) {
 	if m := n.Get("use"); m != nil {
 		p.use(m)
 	}
-	p.def.Input = p.dataFlow.input(n.Get("input"), "input", workflowInput(), p.noteUnsupported("/input"))
+	p.def.Input = p.dataFlow.input(n.Get("input"), workflowInput(), p.noteUnsupported("/input"))
 	p.tasks.reach.timed = n.Get("timeout") != nil
 	p.def.Do = p.tasks.taskList(n.Get("do"), "do", place{ref: "/do"})
 	p.def.Timeout = p.faults.timeout(n.Get("timeout"), workflowOutput())

@@ -188,13 +188,13 @@ func (p *expressions) data(n *yaml.Node, what string, s scope) {
 	}
 }
 
-// mapOrText checks that a value is a map or a string.
-func (p *expressions) mapOrText(n *yaml.Node, what string, s scope) {
+// parameters checks that a call's parameters are a map or a string.
+func (p *expressions) parameters(n *yaml.Node, s scope) {
 	if n == nil {
 		return
 	}
 	if n.Shape != yaml.Text {
-		p.mapOf(n, what)
+		p.mapOf(n, "parameters")
 	}
 	p.value(n, s)
 }

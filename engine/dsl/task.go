@@ -267,7 +267,7 @@ func (p *tasks) common(t *Task, n *yaml.Node, at place) {
 	unsupported := func(construct string) { t.Unsupported = construct }
 	before, during := at.local.before(), at.local.during()
 	t.If = p.condition(n.Get("if"), "if", before)
-	t.Input = p.dataFlow.input(n.Get("input"), "input", before, unsupported)
+	t.Input = p.dataFlow.input(n.Get("input"), before, unsupported)
 	t.Output = p.dataFlow.output(n.Get("output"), "output", during, unsupported)
 	t.Export = p.dataFlow.export(n.Get("export"), "export", at.local.exported(), unsupported)
 	t.Timeout = p.faults.timeout(n.Get("timeout"), during)

@@ -145,7 +145,7 @@ func (r *suiteReader) settings(s *settings) yaml.Fields {
 		"input":   func(n *yaml3.Node) { s.Input = canonical.Encode(r.dataOrFile(n)) },
 		"mocks":   func(n *yaml3.Node) { r.mocks(n, s) },
 		"secrets": func(n *yaml3.Node) { r.secrets(n, s) },
-		"seed":    func(n *yaml3.Node) { s.Seeds = []uint64{r.number(n, "seed")} },
+		"seed":    func(n *yaml3.Node) { s.Seeds = []uint64{r.seed(n)} },
 		"seeds":   func(n *yaml3.Node) { s.Seeds = r.seeds(n) },
 		"start": func(n *yaml3.Node) {
 			start, err := time.Parse(time.RFC3339Nano, n.Value)
@@ -237,10 +237,10 @@ func (r *suiteReader) secrets(n *yaml3.Node, s *settings) {
 	s.Secrets = all
 }
 
-func (r *suiteReader) number(n *yaml3.Node, what string) uint64 {
+func (r *suiteReader) seed(n *yaml3.Node) uint64 {
 	v, err := strconv.ParseUint(n.Value, 10, 64)
 	if err != nil {
-		r.Errorf(n, "%s is %s, want an integer", what, yaml.Spelled(n))
+		r.Errorf(n, "seed is %s, want an integer", yaml.Spelled(n))
 	}
 	return v
 }
@@ -254,7 +254,7 @@ var seedRange = regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`)
 func (r *suiteReader) seeds(n *yaml3.Node) []uint64 {
 	var out []uint64
 	if n.Kind == yaml3.SequenceNode {
-		r.Each("seeds", func(n *yaml3.Node) { out = append(out, r.number(n, "seed")) })(n)
+		r.Each("seeds", func(n *yaml3.Node) { out = append(out, r.seed(n)) })(n)
 	} else if m := seedRange.FindStringSubmatch(n.Value); m != nil {
 		from, _ := strconv.ParseUint(m[1], 10, 64) // the pattern limits the number of digits
 		to, _ := strconv.ParseUint(m[2], 10, 64)

@@ -43,7 +43,7 @@ var (
 type Stream struct {
 	Tenant, Key string
 	Length      int64
-	First, Last string  // ids of the first and the last entry; "" if there are none
+	First       string  // id of the first entry; "" if there is none
 	Dead        int64   // dead letters
 	Groups      []Group // sorted by name
 }
@@ -103,8 +103,8 @@ func (v View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 }
 
 func streamOf(l wire.List) Stream {
-	out := Stream{Length: l.Number(0), Dead: l.Number(1), First: l.Text(2), Last: l.Text(3)}
-	l.List(4).Each(func(g wire.List) {
+	out := Stream{Length: l.Number(0), Dead: l.Number(1), First: l.Text(2)}
+	l.List(3).Each(func(g wire.List) {
 		group := Group{Name: g.Text(0), Delivered: g.Text(1), Pending: g.Number(2), Lag: g.Number(3)}
 		g.List(4).Each(func(c wire.List) {
 			group.Consumers = append(group.Consumers, Consumer{Name: c.Text(0), Pending: c.Number(1), Idle: c.Milliseconds(2)})
