@@ -47,7 +47,7 @@ func TestRunRegisters(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if len(all) != 1 || !all[0].Alive(now) || !all[0].Runs("timer", tenant) || all[0].Runs("timer", "another") || all[0].PID == 0 {
-			t.Fatalf("%+v", all)
+			t.Fatalf("the registered processes are %+v, want one that runs a timer service for tenant %s", all, tenant)
 		}
 		if s := all[0].Service("timer"); s == nil || s.Group != store.TimerGroup || len(s.Consumers) != 1 || s.Consumers[0] != "timer-p-0" {
 			t.Errorf("timer service: %+v", s)
@@ -82,7 +82,7 @@ func TestRunRegisters(t *testing.T) {
 			t.Error(err)
 		}
 		if all, now = read(); len(all) != 1 || all[0].Alive(now) || all[0].Stopped.IsZero() {
-			t.Errorf("stopped: %+v", all)
+			t.Errorf("after the end the processes are %+v, want one that has stopped", all)
 		}
 	})
 }

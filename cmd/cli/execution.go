@@ -87,7 +87,7 @@ type WaitFlags struct {
 func NewWaitFlags(c *cobra.Command, what string) *WaitFlags {
 	var p WaitFlags
 	c.Flags().BoolVar(&p.Wait, "wait", false, "wait "+what)
-	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait at most for `DURATION` (10s, 5m)")
+	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait for at most `DURATION` (10s, 5m)")
 	Require(c, "timeout", "wait")
 	return &p
 }

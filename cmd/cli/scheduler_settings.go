@@ -54,7 +54,7 @@ func defaultScheduler() SchedulerSettings {
 
 // table binds each setting to its field of s.
 func (s *SchedulerSettings) table() []setting {
-	const second, day = time.Second, 24 * time.Hour
+	const day = 24 * time.Hour
 	k := &s.Kafka
 	return []setting{
 		{"SCHEDULER_ENABLED", nil, truth(&s.Enabled), "run the scheduler in 'flunq serve', as --scheduler does"},
@@ -69,10 +69,10 @@ func (s *SchedulerSettings) table() []setting {
 		{"SCHEDULER_BACKOFF_MS", nil, span(&s.Retry.First, time.Millisecond, time.Minute), "pause after the first failure of a publication; doubles with each"},
 		{"SCHEDULER_MAX_BACKOFF_MS", nil, span(&s.Retry.Longest, time.Millisecond, time.Hour), "longest such pause"},
 		{"SCHEDULER_RETRY_SCAN_INTERVAL_MS", nil, span(&s.Scan, 100*time.Millisecond, time.Hour), "interval of checks whether Redis has lost the index of DynamoDB"},
-		{"SCHEDULER_LEASE", nil, span(&s.Retry.Lease, second, time.Hour), "how long a process may take to publish an event before another one repeats it"},
+		{"SCHEDULER_LEASE", nil, span(&s.Retry.Lease, time.Second, time.Hour), "how long a process may take to publish an event before another one repeats it"},
 		{"SCHEDULER_MAX_ATTEMPTS", nil, whole(&s.Retry.Attempts, 1, 1000), "failures of a publication after which an event is dead-lettered"},
-		{"SCHEDULER_MIN_DELAY", nil, span(&s.Limits.MinDelay, 0, 24*time.Hour), "how far ahead events must be scheduled at least"},
-		{"SCHEDULER_MAX_DELAY", nil, span(&s.Limits.MaxDelay, second, 366*day), "how far ahead events may be scheduled at most"},
+		{"SCHEDULER_MIN_DELAY", nil, span(&s.Limits.MinDelay, 0, day), "how far ahead events must be scheduled at least"},
+		{"SCHEDULER_MAX_DELAY", nil, span(&s.Limits.MaxDelay, time.Second, 366*day), "how far ahead events may be scheduled at most"},
 		{"SCHEDULER_MAX_PAYLOAD", nil, size(&s.Limits.Payload, 1, 960<<10), "size of the largest payload"},
 		{"SCHEDULER_RETENTION", nil, span(&s.Retention, time.Minute, 366*day), "how long published, cancelled and dropped events are kept"},
 		{"SCHEDULER_TOPICS", nil, list(&s.Limits.Topics), "comma-separated list of topics that clients may use (default: all)"},
@@ -92,7 +92,7 @@ func (s *SchedulerSettings) table() []setting {
 		{"KAFKA_CLIENT_ID", nil, text(&k.ClientID), "name of this program in Kafka's logs"},
 		{"KAFKA_VERSION", nil, text(&k.Version), "newest version of Kafka's protocol to use, such as 2.3 (default: the newest that the broker supports)"},
 		{"KAFKA_COMPRESSION", nil, word(&k.Compression, "none", "gzip", "snappy", "lz4", "zstd"), "compression of records: none, gzip, snappy, lz4 or zstd"},
-		{"KAFKA_LINGER", nil, span(&k.Linger, 0, second), "how long a record waits for others of its partition"},
+		{"KAFKA_LINGER", nil, span(&k.Linger, 0, time.Second), "how long a record waits for others of its partition"},
 		{"KAFKA_PARTITIONS", nil, whole(&k.Partitions, 1, 10_000), "partitions of topics that 'flunq schedule init' and KAFKA_CREATE_TOPICS create"},
 		{"KAFKA_REPLICATION", nil, whole(&k.Replication, -1, 100), "replicas of these topics; -1: the broker's default"},
 		{"KAFKA_TLS", nil, truth(&k.TLS), "encrypt connections to Kafka"},

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// outcomes returns what may become of an input.
+// outcomes returns the possible outcomes of an input.
 func outcomes() []string {
 	return []string{string(store.InputAccepted), string(store.InputRejected), string(store.InputParked), string(store.InputCompleted)}
 }
@@ -95,8 +95,8 @@ In a program
     {"kind": "input", "execution_id": "order-7", "key": "paid",
      "fire_at": "2026-01-31T08:00:00Z",
      "input": {"type": "com.shop.unpaid", "data": {}}}
-  sets one, and io.flunq.timer.cancelled with kind, execution_id and key cancels
-  it. All services must run a version that supports inputs.
+  sets an input, and io.flunq.timer.cancelled with kind, execution_id and key
+  cancels it. All services must run a version that supports inputs.
 
 Outcomes
   accepted           a task took it; the history has event.received

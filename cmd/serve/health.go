@@ -34,7 +34,7 @@ if only the tenants on some masters can work, and the response says so.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.Flags().StringVar(&at, "http", "", "ask at `ADDRESS`, host:port (default: HTTP_ADDRESS, or "+cli.DefaultHTTP+")")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most for `DURATION`")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait for at most `DURATION`")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		address, err := healthAddress(sh, at)
 		if err != nil {

@@ -74,7 +74,7 @@ func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
 	return errs
 }
 
-// missing returns an error of the schedule topic with what to do if the topic does not exist.
+// missing adds advice to the error for a missing schedule topic.
 func (f *Feed) missing(err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf(`topic %s does not exist ("flunq schedule init" creates it): %w`, f.opts.ScheduleTopic, err)
@@ -123,7 +123,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 }
 
 // note records how many messages the partitions have after those that were fetched, and which ones were
-// removed before.
+// removed before they could be fetched.
 func (f *Feed) note(fetches kgo.Fetches, committed map[int32]kgo.EpochOffset) {
 	f.lags.Lock()
 	defer f.lags.Unlock()
@@ -160,8 +160,8 @@ func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]in
 	}
 }
 
-// commit commits marked offsets. It does not wait for a coordinator that hangs, as the client does, even
-// after ctx has ended, and with it Fetch and the process that stops.
+// commit commits marked offsets, for at most Options.Wait. The client by itself would wait for a
+// coordinator that hangs, and delay Fetch and the end of the process.
 func (f *Feed) commit(ctx context.Context, cl *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Wait)
 	defer cancel()

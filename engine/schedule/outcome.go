@@ -57,9 +57,9 @@ type ChangeKind string
 const (
 	Cancel  ChangeKind = "cancel"  // never publish it
 	Move    ChangeKind = "move"    // publish it at another time; resets attempts
-	Replace ChangeKind = "replace" // give it another content; resets attempts
+	Replace ChangeKind = "replace" // give it different content; resets attempts
 	Replay  ChangeKind = "replay"  // publish a dead event once more; resets attempts
-	Drop    ChangeKind = "drop"    // give a dead event up: it becomes CANCELLED
+	Drop    ChangeKind = "drop"    // give up a dead event: it becomes CANCELLED
 )
 
 // Allows reports whether a change may be applied to e, and if not, the outcome of the request. An

@@ -62,6 +62,9 @@ func (a *API) now(ctx context.Context, exactly bool) time.Time {
 	return a.opts.Now().Truncate(time.Millisecond)
 }
 
+// differentContent says why an event is neither stored nor replaced.
+const differentContent = "an event with this id and different content exists"
+
 // Schedule stores events. The result has one outcome for each request. A repeated request, for
 // example after a lost reply, succeeds again, even if the event has already been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
@@ -103,7 +106,7 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 				}
 				a.notify(out[i])
 			default:
-				out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
+				out[i].Code, out[i].Message = schedule.Conflict, differentContent
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 	for n, p := range placed {
 		if !p.Created && p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
 			// A higher version may have been changed after the message was sent.
-			reasons[at[n]] = "an event with this id and another content exists"
+			reasons[at[n]] = differentContent
 		}
 	}
 	return nil

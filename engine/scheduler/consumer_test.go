@@ -41,7 +41,7 @@ func (m *mailbox) Reject(_ context.Context, message schedule.Message, reason str
 }
 
 // Of several messages with one id that arrive together, the first one counts: the same request
-// again succeeds, and another content is rejected.
+// again succeeds, and different content is rejected.
 func TestConsumerRepeatedID(t *testing.T) {
 	t.Parallel()
 	request := func(offset int64, payload string) schedule.Message {

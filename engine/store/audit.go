@@ -11,7 +11,7 @@ type AuditEntry struct {
 	At      time.Time
 	Action  string // such as "rm" or "dlq drop"
 	Subject string // what it was done to: ids, separated by spaces
-	Detail  string // more about it, if there is more to say
+	Detail  string // further details, or ""
 	By      string
 }
 

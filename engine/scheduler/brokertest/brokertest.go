@@ -310,7 +310,7 @@ func testPoison(t *testing.T, env Environment) {
 	bad := map[string]string{ // the reason by key
 		"no JSON": "not a request in JSON", "no object": "not a request in JSON", "no id": "event_id is missing",
 		"no topic": "topic is missing", "no time": "execute_at is missing", "late": "too late", "absurd": "before the year 10000",
-		"large": "payload has", "conflict": "another content", "epoch": "want a Unix time in seconds", "base64": "not a request in JSON",
+		"large": "payload has", "conflict": "different content", "epoch": "want a Unix time in seconds", "base64": "not a request in JSON",
 	}
 	put("no JSON", "{", schedule.Header{Name: "x", Value: "y"})
 	put("no object", `[1]`)

@@ -212,10 +212,14 @@ func (l *ledger) nothingDue() {
 	}
 }
 
-func (l *ledger) change(id string, c schedule.Change) schedule.Outcome {
+// change changes an event, and checks the code of the outcome.
+func (l *ledger) change(id string, c schedule.Change, want schedule.Code) schedule.Outcome {
 	l.t.Helper()
 	out, err := l.Change(l.t.Context(), id, c, l.now().Truncate(time.Millisecond))
 	l.check(err)
+	if out.Code != want {
+		l.t.Errorf("%s of event %s: the code is %s, want %s: %+v", c.Kind, id, out.Code, want, out)
+	}
 	return out
 }
 
@@ -268,7 +272,7 @@ func testPlaceTwice(t *testing.T, l *ledger) {
 				t.Fatal(err)
 			}
 			if p := placed[0]; p.Created || p.Event.Status != status || !p.Event.Equal(e.Content) {
-				t.Errorf("placed again: %+v", p)
+				t.Errorf("placed again: %+v, want the stored %s event with its first content", p, status)
 			}
 		}
 	}
@@ -295,14 +299,14 @@ func testClaim(t *testing.T, l *ledger) {
 	for _, e := range []schedule.Event{claimed, l.get(e.ID)} {
 		l.want(e, schedule.Firing, 2, 0, 0)
 		if e.Owner != `host "1"` || e.Lease.Before(before.Add(lease).Truncate(time.Millisecond)) || e.Lease.After(l.now().Add(lease)) {
-			t.Errorf("owner %q, lease %v", e.Owner, e.Lease)
+			t.Errorf("the event has the owner %q and the lease %v, claimed at %v for %v", e.Owner, e.Lease, before, lease)
 		}
 		if !e.Next.Equal(e.Due) {
 			t.Errorf("next is %v, want due %v", e.Next, e.Due)
 		}
 	}
 	if !claimed.Equal(e.Content) {
-		t.Errorf("claimed %+v", claimed)
+		t.Errorf("claimed %+v, want the content %+v", claimed, e.Content)
 	}
 	c := l.claimOf(schedule.Partition(e.ID, count), 10, lease)
 	if len(c.Events) != 0 || !c.Next.Equal(claimed.Lease) {
@@ -313,7 +317,7 @@ func testClaim(t *testing.T, l *ledger) {
 	fired := l.get(e.ID)
 	l.want(fired, schedule.Fired, 3, 1, 0)
 	if fired.Published.Before(now) || !fired.Updated.Equal(fired.Published) || !fired.Equal(e.Content) {
-		t.Errorf("fired: %+v", fired)
+		t.Errorf("the published event is %+v, want it published and updated at %v or later", fired, now)
 	}
 	if c := l.claimOf(schedule.Partition(e.ID, count), 10, lease); !c.Next.IsZero() || len(c.Events) != 0 {
 		t.Errorf("the partition is not empty: %+v", c)
@@ -407,7 +411,7 @@ func testFencing(t *testing.T, l *ledger) {
 		end := end
 		end.Version = version
 		if took := l.settle(end); took != (i == 2) {
-			t.Errorf("%d: settled %v", i, took)
+			t.Errorf("settling version %d, the %dth try, took effect: %v", version, i+1, took)
 		}
 	}
 	if l.settle(schedule.Settled{ID: id(77), Version: 1, Status: schedule.Fired}) {
@@ -425,11 +429,9 @@ func testUncertain(t *testing.T, l *ledger) {
 	got := l.get(e.ID)
 	l.want(got, schedule.Firing, 3, 1, 1)
 	if !got.Lease.Equal(next) || got.Error != "away" {
-		t.Errorf("lease %v, error %q", got.Lease, got.Error)
+		t.Errorf("the event has the lease %v and the error %q, want %v and away", got.Lease, got.Error, next)
 	}
-	if out := l.change(e.ID, schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Conflict {
-		t.Errorf("cancel: %+v", out)
-	}
+	l.change(e.ID, schedule.Change{Kind: schedule.Cancel}, schedule.Conflict)
 	l.nothingDue()
 	l.env.Advance(next.Sub(l.now()))
 	l.want(l.only(lease), schedule.Firing, 4, 2, 1)
@@ -445,20 +447,18 @@ func testRetry(t *testing.T, l *ledger) {
 	got := l.get(e.ID)
 	l.want(got, schedule.Scheduled, 3, 1, 1)
 	if !got.Next.Equal(next) || got.Error != `no "leader"` || !got.Due.Equal(e.Due) {
-		t.Errorf("event %+v", got)
+		t.Errorf("the event is %+v, want it at %v with the error", got, next)
 	}
 	l.nothingDue()
 	l.env.Advance(next.Sub(l.now()))
 	again := l.only(lease)
 	l.want(again, schedule.Firing, 4, 1, 1)
 	if !again.Next.Equal(next) || again.Error != `no "leader"` {
-		t.Errorf("claimed again: next %v, error %q", again.Next, again.Error)
+		t.Errorf("claimed again at %v with the error %q, want %v and the same error", again.Next, again.Error, next)
 	}
 	l.mustSettle(schedule.Settled{ID: e.ID, Version: 4, Status: schedule.Scheduled, Attempts: 2, Failures: 2, Next: l.now().Add(time.Hour), Error: "x"})
 	// It was certainly not published, so it can be cancelled.
-	if out := l.change(e.ID, schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Success {
-		t.Errorf("cancel: %+v", out)
-	}
+	l.change(e.ID, schedule.Change{Kind: schedule.Cancel}, schedule.Success)
 }
 
 // A dead event stays until it is replayed.
@@ -468,36 +468,30 @@ func testDead(t *testing.T, l *ledger) {
 	for _, e := range l.claim(lease) {
 		l.mustSettle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "too large"})
 		if got := l.get(e.ID); got.Error != "too large" {
-			t.Errorf("error %q", got.Error)
+			t.Errorf("the error is %q, want too large", got.Error)
 		}
 	}
 	l.want(l.get(id(1)), schedule.Dead, 3, 1, 1)
 	l.nothingDue()
 	for _, kind := range []schedule.ChangeKind{schedule.Cancel, schedule.Move} {
-		if out := l.change(id(1), schedule.Change{Kind: kind, Due: l.now().Add(time.Hour)}); out.Code != schedule.Conflict {
-			t.Errorf("%s: %+v", kind, out)
-		}
+		l.change(id(1), schedule.Change{Kind: kind, Due: l.now().Add(time.Hour)}, schedule.Conflict)
 	}
 	l.place(l.event(3, 0))
 	three := l.only(lease)
 	l.mustSettle(schedule.Settled{ID: three.ID, Version: three.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "x"})
-	if out := l.change(id(3), schedule.Change{Kind: schedule.Drop}); out.Code != schedule.Success || l.get(id(3)).Status != schedule.Cancelled {
-		t.Errorf("drop: %+v", out)
-	}
-	out := l.change(id(1), schedule.Change{Kind: schedule.Replay})
-	if out.Code != schedule.Success {
-		t.Fatalf("replay: %+v", out)
-	}
+	l.change(id(3), schedule.Change{Kind: schedule.Drop}, schedule.Success)
+	l.want(l.get(id(3)), schedule.Cancelled, 4, 1, 1)
+	out := l.change(id(1), schedule.Change{Kind: schedule.Replay}, schedule.Success)
 	l.want(*out.Event, schedule.Scheduled, 4, 0, 0)
 	l.want(l.only(lease), schedule.Firing, 5, 0, 0)
 	later := l.now().Add(soon).Truncate(time.Millisecond)
-	if out := l.change(id(2), schedule.Change{Kind: schedule.Replay, Due: later}); out.Code != schedule.Success || !out.Event.Next.Equal(later) {
-		t.Errorf("replay later: %+v", out)
+	if out := l.change(id(2), schedule.Change{Kind: schedule.Replay, Due: later}, schedule.Success); !out.Event.Next.Equal(later) {
+		t.Errorf("an event replayed at %v is published at %v", later, out.Event.Next)
 	}
 	l.nothingDue()
 	l.env.Advance(later.Sub(l.now()))
 	if e := l.only(lease); e.ID != id(2) {
-		t.Errorf("claimed %s", e.ID)
+		t.Errorf("event %s was claimed, the wrong one", e.ID)
 	}
 }
 
@@ -505,29 +499,21 @@ func testDead(t *testing.T, l *ledger) {
 func testCancel(t *testing.T, l *ledger) {
 	l.partitioned()
 	cancel := schedule.Change{Kind: schedule.Cancel}
-	if out := l.change(id(1), cancel); out.Code != schedule.NotFound || out.Event != nil {
-		t.Errorf("unknown: %+v", out)
+	if out := l.change(id(1), cancel, schedule.NotFound); out.Event != nil {
+		t.Errorf("an unknown event is %+v", out.Event)
 	}
 	l.place(l.event(1, 10*time.Millisecond), l.event(2, 10*time.Millisecond))
-	if out := l.change(id(1), cancel); out.Code != schedule.Success || out.Event.Status != schedule.Cancelled || out.Event.Version != 2 {
-		t.Errorf("cancel: %+v", out)
-	}
-	if out := l.change(id(1), cancel); out.Code != schedule.NoContent {
-		t.Errorf("again: %+v", out)
-	}
+	l.want(*l.change(id(1), cancel, schedule.Success).Event, schedule.Cancelled, 2, 0, 0)
+	l.change(id(1), cancel, schedule.NoContent)
 	l.want(l.get(id(1)), schedule.Cancelled, 2, 0, 0)
 	l.env.Advance(10 * time.Millisecond)
 	e := l.only(lease)
 	if e.ID != id(2) {
-		t.Errorf("claimed %s", e.ID)
+		t.Errorf("event %s was claimed, the wrong one", e.ID)
 	}
-	if out := l.change(id(2), cancel); out.Code != schedule.Conflict || out.Event.Status != schedule.Firing {
-		t.Errorf("firing: %+v", out)
-	}
+	l.want(*l.change(id(2), cancel, schedule.Conflict).Event, schedule.Firing, 2, 0, 0)
 	l.mustSettle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: 1})
-	if out := l.change(id(2), cancel); out.Code != schedule.Conflict || out.Event.Status != schedule.Fired {
-		t.Errorf("fired: %+v", out)
-	}
+	l.want(*l.change(id(2), cancel, schedule.Conflict).Event, schedule.Fired, 3, 1, 0)
 }
 
 // A moved event is claimed at its new time, and only then.
@@ -535,25 +521,21 @@ func testMove(t *testing.T, l *ledger) {
 	l.partitioned()
 	l.place(l.event(1, time.Hour), l.event(2, 10*time.Millisecond))
 	earlier := l.now().Add(10 * time.Millisecond).Truncate(time.Millisecond)
-	out := l.change(id(1), schedule.Change{Kind: schedule.Move, Due: earlier})
-	if out.Code != schedule.Success || !out.Event.Due.Equal(earlier) || !out.Event.Next.Equal(earlier) {
-		t.Errorf("move: %+v", out)
+	out := l.change(id(1), schedule.Change{Kind: schedule.Move, Due: earlier}, schedule.Success)
+	if !out.Event.Due.Equal(earlier) || !out.Event.Next.Equal(earlier) {
+		t.Errorf("an event moved to %v is due at %v and published at %v", earlier, out.Event.Due, out.Event.Next)
 	}
 	l.want(l.get(id(1)), schedule.Scheduled, 2, 0, 0)
 	later := l.now().Add(time.Hour).Truncate(time.Millisecond)
-	if out := l.change(id(2), schedule.Change{Kind: schedule.Move, Due: later}); out.Code != schedule.Success {
-		t.Errorf("move: %+v", out)
-	}
+	l.change(id(2), schedule.Change{Kind: schedule.Move, Due: later}, schedule.Success)
 	if got := l.get(id(2)); !got.Due.Equal(later) || !got.Next.Equal(later) || string(got.Payload) == "" {
-		t.Errorf("moved: %+v", got)
+		t.Errorf("an event moved to %v is %+v", later, got)
 	}
 	l.env.Advance(20 * time.Millisecond)
 	if e := l.only(lease); e.ID != id(1) {
-		t.Errorf("claimed %s", e.ID)
+		t.Errorf("event %s was claimed, the wrong one", e.ID)
 	}
-	if out := l.change(id(1), schedule.Change{Kind: schedule.Move, Due: later}); out.Code != schedule.Conflict {
-		t.Errorf("move a firing one: %+v", out)
-	}
+	l.change(id(1), schedule.Change{Kind: schedule.Move, Due: later}, schedule.Conflict) // it is FIRING
 }
 
 // A replaced event has its new content.
@@ -562,12 +544,10 @@ func testReplace(t *testing.T, l *ledger) {
 	e := l.event(1, time.Hour)
 	l.place(e)
 	c := schedule.Content{Due: l.now().Truncate(time.Millisecond), Topic: "other", Payload: []byte("x")}
-	if out := l.change(e.ID, schedule.Change{Kind: schedule.Replace, Content: c}); out.Code != schedule.Success {
-		t.Fatalf("replace: %+v", out)
-	}
+	l.change(e.ID, schedule.Change{Kind: schedule.Replace, Content: c}, schedule.Success)
 	claimed := l.only(lease)
 	if !claimed.Equal(c) || !claimed.Created.Equal(e.Created) {
-		t.Errorf("claimed %+v", claimed)
+		t.Errorf("claimed %+v, want the content %+v, created %v", claimed, c, e.Created)
 	}
 }
 
@@ -659,9 +639,7 @@ func testPartitions(t *testing.T, l *ledger) {
 		}
 	}
 	for i := range n / 2 {
-		if out := stale.change(id(2*i), schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Success {
-			t.Errorf("cancel event %d: %+v", 2*i, out)
-		}
+		stale.change(id(2*i), schedule.Change{Kind: schedule.Cancel}, schedule.Success)
 	}
 	m := l.members()
 	if m.Count != last || !slices.IsSorted(m.Partitions) || len(m.Partitions) < last {
@@ -751,7 +729,7 @@ func (l *ledger) mixed(each int) []schedule.Event {
 	}
 	for n, e := range events {
 		if statuses()[n%len(statuses())] == schedule.Cancelled {
-			l.change(e.ID, schedule.Change{Kind: schedule.Cancel})
+			l.change(e.ID, schedule.Change{Kind: schedule.Cancel}, schedule.Success)
 		}
 	}
 	return events

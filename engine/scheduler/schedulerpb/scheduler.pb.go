@@ -101,7 +101,7 @@ type ScheduleRequest struct {
 	Key string `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
 	// Headers of the published record.
 	Headers map[string]string `protobuf:"bytes,8,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Replaces an event with this id and another content if it was never tried.
+	// Replaces an event with this id and different content if it was never tried.
 	// With after, a repeated request moves the event once more.
 	Replace bool `protobuf:"varint,9,opt,name=replace,proto3" json:"replace,omitempty"`
 	// Tenant of the topics event: and workflow:.

@@ -29,7 +29,7 @@ const (
 	StatusCode_SUCCESS StatusCode = 0
 	// It can never be done; the message says what is wanted.
 	StatusCode_BAD_REQUEST StatusCode = 1
-	// The event exists with another content, or in a state that does not allow it.
+	// The event exists with different content, or in a state that does not allow it.
 	StatusCode_CONFLICT StatusCode = 2
 	// The server is wrong.
 	StatusCode_INTERNAL_SERVER_ERROR StatusCode = 3

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -113,29 +114,31 @@ func TestOutcomes(t *testing.T) {
 	r := start(t, nil)
 	c := r.client(t)
 	asked := request(1)
-	send := func(change func(*schedulerpb.ScheduleRequest)) func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-		return func() (*schedulerpb.Status, *schedulerpb.Event, error) {
+	type response interface {
+		GetStatus() *schedulerpb.Status
+		GetEvent() *schedulerpb.Event
+	}
+	type ask = func() (response, error)
+	send := func(change func(*schedulerpb.ScheduleRequest)) ask {
+		return func() (response, error) {
 			again := &schedulerpb.ScheduleRequest{EventId: asked.EventId, ExecuteAt: asked.ExecuteAt, Topic: asked.Topic, Payload: asked.Payload}
 			change(again)
-			out, err := c.Schedule(t.Context(), again)
-			return out.GetStatus(), out.GetEvent(), err
+			return c.Schedule(t.Context(), again)
 		}
 	}
-	set := func(n int, s schedule.Status) func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-		return func() (*schedulerpb.Status, *schedulerpb.Event, error) {
+	cancel := func(n int, s schedule.Status) ask {
+		return func() (response, error) {
 			r.mu.Lock()
 			e := r.events[id(n)]
 			e.Status = s
 			r.events[id(n)] = e
 			r.mu.Unlock()
-			out, err := c.Cancel(t.Context(), &schedulerpb.CancelRequest{EventId: id(n)})
-			return out.GetStatus(), out.GetEvent(), err
+			return c.Cancel(t.Context(), &schedulerpb.CancelRequest{EventId: id(n)})
 		}
 	}
-	type reply = func() (*schedulerpb.Status, *schedulerpb.Event, error)
 	for _, one := range []struct {
 		name    string
-		ask     reply
+		ask     ask
 		code    schedulerpb.StatusCode
 		message string
 		state   schedulerpb.EventStatus
@@ -143,8 +146,8 @@ func TestOutcomes(t *testing.T) {
 		{"new", send(func(*schedulerpb.ScheduleRequest) {}), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"again", send(func(*schedulerpb.ScheduleRequest) {}), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"again, in upper case", send(func(r *schedulerpb.ScheduleRequest) { r.EventId = strings.ToUpper(r.EventId) }), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
-		{"other payload", send(func(r *schedulerpb.ScheduleRequest) { r.Payload = []byte("2") }), schedulerpb.StatusCode_CONFLICT, "another content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
-		{"other header", send(func(r *schedulerpb.ScheduleRequest) { r.Headers = map[string]string{"a": "b"} }), schedulerpb.StatusCode_CONFLICT, "another content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
+		{"other payload", send(func(r *schedulerpb.ScheduleRequest) { r.Payload = []byte("2") }), schedulerpb.StatusCode_CONFLICT, "different content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
+		{"other header", send(func(r *schedulerpb.ScheduleRequest) { r.Headers = map[string]string{"a": "b"} }), schedulerpb.StatusCode_CONFLICT, "different content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"replaced", send(func(r *schedulerpb.ScheduleRequest) { r.Replace, r.Payload = true, []byte("2") }), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"no id", send(func(r *schedulerpb.ScheduleRequest) { r.EventId = "" }), schedulerpb.StatusCode_BAD_REQUEST, "event_id is missing: want a UUID", 0},
 		{"no UUID", send(func(r *schedulerpb.ScheduleRequest) { r.EventId = "order-7" }), schedulerpb.StatusCode_BAD_REQUEST, `event_id "order-7" is not a UUID`, 0},
@@ -162,40 +165,35 @@ func TestOutcomes(t *testing.T) {
 		{"no payload", send(func(r *schedulerpb.ScheduleRequest) { r.Payload = nil }), schedulerpb.StatusCode_BAD_REQUEST, "payload is missing", 0},
 		{"large payload", send(func(r *schedulerpb.ScheduleRequest) { r.Payload = make([]byte, 256<<10+1) }), schedulerpb.StatusCode_BAD_REQUEST, "want at most 262144", 0},
 		{"all at once", send(func(r *schedulerpb.ScheduleRequest) { r.EventId, r.Topic = "x", "" }), schedulerpb.StatusCode_BAD_REQUEST, "not a UUID: want 8-4-4-4-12 hexadecimal digits; topic is missing", 0},
-		{"cancel", set(1, schedule.Scheduled), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_CANCELLED},
-		{"cancelled", set(1, schedule.Cancelled), schedulerpb.StatusCode_NO_CONTENT, "cancelled before", schedulerpb.EventStatus_EVENT_STATUS_CANCELLED},
-		{"cancel while firing", set(1, schedule.Firing), schedulerpb.StatusCode_CONFLICT, "FIRING", schedulerpb.EventStatus_EVENT_STATUS_FIRING},
-		{"cancel fired", set(1, schedule.Fired), schedulerpb.StatusCode_CONFLICT, "FIRED", schedulerpb.EventStatus_EVENT_STATUS_FIRED},
-		{"cancel dead", set(1, schedule.Dead), schedulerpb.StatusCode_CONFLICT, "DEAD", schedulerpb.EventStatus_EVENT_STATUS_DEAD},
-		{"cancel unknown", func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-			out, err := c.Cancel(t.Context(), &schedulerpb.CancelRequest{EventId: id(404)})
-			return out.GetStatus(), out.GetEvent(), err
+		{"cancel", cancel(1, schedule.Scheduled), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_CANCELLED},
+		{"cancelled", cancel(1, schedule.Cancelled), schedulerpb.StatusCode_NO_CONTENT, "cancelled before", schedulerpb.EventStatus_EVENT_STATUS_CANCELLED},
+		{"cancel while firing", cancel(1, schedule.Firing), schedulerpb.StatusCode_CONFLICT, "FIRING", schedulerpb.EventStatus_EVENT_STATUS_FIRING},
+		{"cancel fired", cancel(1, schedule.Fired), schedulerpb.StatusCode_CONFLICT, "FIRED", schedulerpb.EventStatus_EVENT_STATUS_FIRED},
+		{"cancel dead", cancel(1, schedule.Dead), schedulerpb.StatusCode_CONFLICT, "DEAD", schedulerpb.EventStatus_EVENT_STATUS_DEAD},
+		{"cancel unknown", func() (response, error) {
+			return c.Cancel(t.Context(), &schedulerpb.CancelRequest{EventId: id(404)})
 		}, schedulerpb.StatusCode_NOT_FOUND, "there is no event", 0},
-		{"replay", func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-			out, err := c.Replay(t.Context(), &schedulerpb.ReplayRequest{EventId: id(1)})
-			return out.GetStatus(), out.GetEvent(), err
+		{"replay", func() (response, error) {
+			return c.Replay(t.Context(), &schedulerpb.ReplayRequest{EventId: id(1)})
 		}, schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
-		{"drop", func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-			out, err := c.Drop(t.Context(), &schedulerpb.DropRequest{EventId: id(1)})
-			return out.GetStatus(), out.GetEvent(), err
+		{"drop", func() (response, error) {
+			return c.Drop(t.Context(), &schedulerpb.DropRequest{EventId: id(1)})
 		}, schedulerpb.StatusCode_CONFLICT, "only a DEAD event", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
-		{"move", func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-			out, err := c.Reschedule(t.Context(), &schedulerpb.RescheduleRequest{EventId: id(1), After: durationpb.New(2 * time.Hour)})
-			return out.GetStatus(), out.GetEvent(), err
+		{"move", func() (response, error) {
+			return c.Reschedule(t.Context(), &schedulerpb.RescheduleRequest{EventId: id(1), After: durationpb.New(2 * time.Hour)})
 		}, schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
-		{"move nowhere", func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-			out, err := c.Reschedule(t.Context(), &schedulerpb.RescheduleRequest{EventId: id(1)})
-			return out.GetStatus(), out.GetEvent(), err
+		{"move nowhere", func() (response, error) {
+			return c.Reschedule(t.Context(), &schedulerpb.RescheduleRequest{EventId: id(1)})
 		}, schedulerpb.StatusCode_BAD_REQUEST, "execute_at is missing", 0},
-		{"get", func() (*schedulerpb.Status, *schedulerpb.Event, error) {
-			out, err := c.Get(t.Context(), &schedulerpb.GetRequest{EventId: id(1)})
-			return out.GetStatus(), out.GetEvent(), err
+		{"get", func() (response, error) {
+			return c.Get(t.Context(), &schedulerpb.GetRequest{EventId: id(1)})
 		}, schedulerpb.StatusCode_RECORD_FOUND, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 	} {
-		got, e, err := one.ask()
+		out, err := one.ask()
 		if err != nil {
 			t.Fatalf("%s: %v", one.name, err)
 		}
+		got, e := out.GetStatus(), out.GetEvent()
 		if got.GetCode() != one.code || !strings.Contains(got.GetMessage(), one.message) || e.GetStatus() != one.state {
 			t.Errorf("%s: %v %q, event %v; want %v %q, event %v", one.name, got.GetCode(), got.GetMessage(), e.GetStatus(), one.code, one.message, one.state)
 		}
@@ -269,10 +267,10 @@ func list(t *testing.T, c schedulerpb.SchedulerServiceClient, r *schedulerpb.Lis
 	}
 	for {
 		e, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
 		if err != nil {
-			if status.Code(err) == codes.Unknown { // io.EOF
-				err = nil
-			}
 			return found, err
 		}
 		found = append(found, e)

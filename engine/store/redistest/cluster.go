@@ -198,9 +198,9 @@ func (c *Cluster) WaitForReplica(t testing.TB, key string) {
 	t.Fatalf("the master of %s has no replica after %v", key, clusterTime)
 }
 
-// offsetIn returns the offset in a text; 0 if there is none.
-func offsetIn(text *regexp.Regexp, info string) int {
-	found := text.FindStringSubmatch(info)
+// offsetIn returns the offset that a pattern finds in a text; 0 if there is none.
+func offsetIn(pattern *regexp.Regexp, text string) int {
+	found := pattern.FindStringSubmatch(text)
 	if found == nil {
 		return 0
 	}
