@@ -293,7 +293,7 @@ func (a *addition) all(ctx context.Context, c *client) error {
 		n := proto.Size(request)
 		if len(in.requests) == limit || in.bytes+n > maxBytes {
 			if err := in.flush(ctx); err != nil {
-				return fmt.Errorf("%w\n%s scheduled before line %d; all lines may be sent again if they have ids", err, history.Count(in.done, "event"), number)
+				return err
 			}
 		}
 		in.requests, in.numbers, in.bytes = append(in.requests, request), append(in.numbers, number), in.bytes+n
@@ -342,7 +342,14 @@ func (in *intake) flush(ctx context.Context) error {
 	}
 	out, err := in.client.ScheduleMany(ctx, &schedulerpb.ScheduleManyRequest{Requests: in.requests})
 	if err != nil {
-		return in.client.failed(err)
+		first, last, failed := in.numbers[0], in.numbers[len(in.numbers)-1], in.client.failed(err)
+		if unanswered(err) {
+			failed = fmt.Errorf("%w; lines %d to %d may have taken effect nevertheless: repeat only those with ids", failed, first, last)
+		}
+		if in.done > 0 {
+			failed = fmt.Errorf("%w\n%s scheduled before line %d", failed, history.Count(in.done, "event"), first)
+		}
+		return failed
 	}
 	var rows []eventRow
 	for i, one := range out.GetResponses() {
