@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -141,6 +142,47 @@ func TestThrottled(t *testing.T) {
 	placed, err := table.Put(t.Context(), []schedule.Event{someEvent(firstID)})
 	if err != nil || !placed[0].Created {
 		t.Errorf("Put returns %+v, %v", placed, err)
+	}
+}
+
+// The outcomes of publications are recorded despite throttling, and if those of others cannot be recorded.
+func TestSettleDespiteFailures(t *testing.T) {
+	t.Parallel()
+	opts := dynamotest.Options(dynamotest.Dynalite(t))
+	table := dynamotest.Init(t, opts)
+	ids := []string{firstID, secondID}
+	if _, err := table.Put(t.Context(), []schedule.Event{someEvent(ids[0]), someEvent(ids[1])}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Claim(t.Context(), ids, "p", noon(), noon().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	throttled := 0
+	between(t, &opts, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		answer := ""
+		if bytes.Contains(body, []byte(firstID)) {
+			answer = "InternalServerError"
+		} else if throttled++; throttled <= 4 {
+			answer = "ThrottlingException"
+		}
+		if answer == "" {
+			pass.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"__type":"`+answer+`","message":"oops"}`)
+	})
+	opts.Parallel = 1
+	broken, err := dynamo.New(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := []schedule.Settled{{ID: ids[0], Version: 2, Status: schedule.Fired, Attempts: 1}, {ID: ids[1], Version: 2, Status: schedule.Fired, Attempts: 1}}
+	if took, err := broken.Settle(t.Context(), ends, noon()); err == nil || took[0] || !took[1] {
+		t.Errorf("Settle returns %v, %v: want an error for the first, and the second recorded", took, err)
 	}
 }
 

@@ -130,6 +130,9 @@ func repeatable(o *dynamodb.Options) {
 	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Second })
 }
 
+// patient lets the SDK repeat a throttled request for some seconds.
+func patient(o *dynamodb.Options) { o.RetryMaxAttempts = 8 }
+
 // withDummy adds dummy credentials, for when the chain has none.
 func withDummy(chain aws.CredentialsProvider) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
@@ -250,10 +253,11 @@ func (t *Table) Claim(ctx context.Context, ids []string, owner string, now, leas
 	})
 }
 
-// Settle records the outcomes of publications.
+// Settle records the outcomes of publications. It tries to record each, whatever happens to the others: an
+// event whose outcome is not recorded is published again.
 func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Time) ([]bool, error) {
-	took := make([]bool, len(ends))
-	return took, t.each(ctx, len(ends), func(ctx context.Context, i int) (err error) {
+	took, errs := make([]bool, len(ends)), make([]error, len(ends))
+	_ = t.each(ctx, len(ends), func(ctx context.Context, i int) error {
 		end := ends[i]
 		x := newExpression()
 		x.values[":claimed"], x.values[":firing"] = number(end.Version), text(string(schedule.Firing))
@@ -289,19 +293,20 @@ func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Ti
 			x.set(attrNextMS, milliseconds(end.Next))
 			x.set(attrDueAt, milliseconds(end.Next))
 		}
-		_, took[i], err = t.update(ctx, "settle", end.ID, x)
-		return err
+		_, took[i], errs[i] = t.update(ctx, "settle", end.ID, x, patient)
+		return nil
 	})
+	return took, cmp.Or(errs...)
 }
 
 // update changes the item of an event if the conditions hold. It returns the updated item, and
 // whether they held.
-func (t *Table) update(ctx context.Context, doing, id string, x *expression) (item, bool, error) {
+func (t *Table) update(ctx context.Context, doing, id string, x *expression, options ...func(*dynamodb.Options)) (item, bool, error) {
 	out, err := t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.opts.Table, Key: key(id), ReturnValues: types.ReturnValueAllNew,
 		ConditionExpression: x.condition(), UpdateExpression: x.update(),
 		ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.valuesOrNil(),
-	})
+	}, options...)
 	took, err := t.conditionHeld(doing+" event "+id, err)
 	if !took {
 		return nil, false, err

@@ -89,7 +89,7 @@ func (s *Scheduler) publish(ctx context.Context, partition int, claimed schedule
 		recorded, err = s.ledger.Settle(ctx, partition, ends, now)
 	}
 	for i, p := range settled {
-		p.Unrecorded = err != nil || !recorded[i]
+		p.Unrecorded = recorded == nil || !recorded[i] // with an error, some may be recorded
 		switch {
 		case p.Unrecorded:
 		case p.Status.Open():

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -106,6 +107,27 @@ func TestPublishedAfterClaim(t *testing.T) {
 	claimed := schedule.Claimed{Now: now, Events: []schedule.Event{{ID: "1", Content: schedule.Content{Due: now}, Status: schedule.Firing}}}
 	if _, _, err := s.publish(t.Context(), 0, claimed); err != nil || len(seen) != 1 || seen[0].Lateness != 0 {
 		t.Errorf("%+v, %v: want a lateness of 0", seen, err)
+	}
+}
+
+// partly is a ledger that records only the first outcome.
+type partly struct{ Ledger }
+
+func (partly) Settle(_ context.Context, _ int, ends []schedule.Settled, _ time.Time) ([]bool, error) {
+	return append([]bool{true}, make([]bool, len(ends)-1)...), errors.New("away")
+}
+
+// If some outcomes cannot be recorded, only those are reported as not recorded.
+func TestPartlyRecorded(t *testing.T) {
+	t.Parallel()
+	var unrecorded []bool
+	s := &Scheduler{
+		ledger: partly{}, sink: taker{}, queue: newPartitionQueue(), clock: &clock{local: time.Now},
+		opts: Options{Observe: func(p Publication) { unrecorded = append(unrecorded, p.Unrecorded) }},
+	}
+	events := []schedule.Event{{ID: "1", Status: schedule.Firing}, {ID: "2", Status: schedule.Firing}}
+	if _, _, err := s.publish(t.Context(), 0, schedule.Claimed{Events: events}); err == nil || !slices.Equal(unrecorded, []bool{false, true}) {
+		t.Errorf("not recorded: %v, %v: want the second, and an error", unrecorded, err)
 	}
 }
 
