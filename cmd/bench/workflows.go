@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// workflow is a workflow of n tasks that do nothing.
+// workflow is a workflow whose tasks do nothing.
 type workflow struct {
 	name  string // in the results
 	text  string

@@ -267,11 +267,9 @@ func (t *Target) variable(name string) source {
 
 // pick returns the value with the highest precedence.
 func (c chosen) pick(name string, flag, variable, ofContext source) source {
-	ranked := []source{flag, variable}
+	ranked := []source{flag, variable, ofContext}
 	if c.byFlag {
 		ranked = []source{flag, ofContext, variable}
-	} else {
-		ranked = append(ranked, ofContext)
 	}
 	for _, s := range ranked {
 		if s.Value != "" {

@@ -101,7 +101,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Removes timers. Without the timer it waits for, or without the only timeout of a task
 that listens or runs a workflow, an execution would wait forever; without its delivery,
 an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
-execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
+execution, use 'flunq cancel'. 'flunq timers restore EXECUTION' restores timers.`,
 		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
   flunq timers cancel hk2x9c1f2g0-5b1c --dry-run
   flunq timers cancel --execution order-7 --key payment`,

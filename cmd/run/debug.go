@@ -95,14 +95,10 @@ func (r *Runner) checkDebug(context.Context, *sim.Config) error {
 			wrong = append(wrong, flag.name)
 		}
 	}
-	switch len(wrong) {
-	case 0:
+	if len(wrong) == 0 {
 		return nil
-	case 1:
-		return cli.Misusef("--break and --step need the virtual clock and stdin: %s excludes them", wrong[0])
-	default:
-		return cli.Misusef("--break and --step need the virtual clock and stdin: %s exclude them", strings.Join(wrong, ", "))
 	}
+	return cli.Misusef("--break and --step need the virtual clock and stdin: they exclude %s", strings.Join(wrong, ", "))
 }
 
 // known returns an error if no workflow has a task.

@@ -76,8 +76,8 @@ func healthAddress(sh *cli.Shell, flag string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// askReady returns an error that says why the process at an address is not ready, or what limits one that
-// is, "" for nothing.
+// askReady asks the process at an address whether it is ready. If not, the error says why; otherwise limit
+// says what it cannot do, if anything.
 func askReady(ctx context.Context, address string) (limit string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 	if err != nil {

@@ -98,8 +98,8 @@ const shortHistory = 200
 
 // load returns the state of an event's execution: cached, or rebuilt from the snapshot and the history
 // after it. It returns nil if the execution does not exist or has ended, and a new state for one that
-// begins. For the caller that gives begun, see first, one begins without a look at Redis: if it has
-// already begun, the commit detects it.
+// begins. If begun is not nil (see first), it does not ask Redis whether the execution has already begun:
+// the commit detects that.
 func (s *Service) load(ctx context.Context, m store.Message, e event.Event, begun map[string]*cachedExecution) (*cachedExecution, error) {
 	tenant := m.Tenant
 	if x := s.known(&m, e.Execution); x != nil {

@@ -334,9 +334,8 @@ func testFailures(h *harness) {
 // An event that the broker will never accept becomes a dead letter, and holds up nothing.
 func testRefused(h *harness) {
 	add := func(id, data string) {
-		e := event.Event{ID: id, Source: "/s", Type: "com.example.x", Execution: "one", Data: json.RawMessage(data)}
 		if err := h.store.Publish(h.Context(), event.Event{
-			ID: e.ID, Source: e.Source, Type: e.Type, Tenant: Tenant, Execution: e.Execution, Data: e.Data,
+			ID: id, Source: "/s", Type: "com.example.x", Tenant: Tenant, Execution: "one", Data: json.RawMessage(data),
 		}); err != nil {
 			h.Fatal(err)
 		}
@@ -362,7 +361,7 @@ func testRefused(h *harness) {
 	}
 	dead, _, err := h.streams.DeadLetters(h.Context(), stream.DeadLetterQuery{Range: store.Range{Count: 10}, Tenant: Tenant})
 	if err != nil || len(dead) != 1 || dead[0].Event.ID != "2" || dead[0].Service != group || !strings.Contains(dead[0].Reason, h.Out) {
-		h.Errorf("dead letters %+v, %v", dead, err)
+		h.Errorf("the dead letters are %+v, %v; want event 2 with a reason that names topic %s", dead, err, h.Out)
 	}
 }
 
@@ -459,7 +458,7 @@ func testIn(h *harness) {
 	for _, l := range dead {
 		if l.Service != group || l.SourceID == "" || !strings.Contains(l.SourceStream, "/") ||
 			!strings.Contains(l.Reason, "not a CloudEvent") && !strings.Contains(l.Reason, "only from trusted topics") {
-			h.Errorf("dead letter %+v", l)
+			h.Errorf("the dead letter is %+v, want its source, and as reason no CloudEvent or an untrusted topic", l)
 		}
 	}
 	h.Logf("%d processes, %d steps", h.processes, steps)
@@ -473,7 +472,7 @@ func testStart(h *harness) {
 		o.Workflows = map[event.Type]string{"com.example.order": "order:1"}
 		o.Start = func(_ context.Context, s bridge.Start) error {
 			if s.Workflow != "order:1" || s.Tenant != Tenant || !strings.Contains(string(s.Input), `"n"`) {
-				h.Errorf("start %+v", s)
+				h.Errorf("asked to start %+v, want order:1 of tenant %s with n as input", s, Tenant)
 			}
 			if strings.Contains(string(s.Input), "-1") {
 				return fmt.Errorf("%w: there is no such workflow", cloudevents.ErrRefused)

@@ -3,7 +3,7 @@ package canonical
 import "maps"
 
 // Merge returns base with more merged into it, recursively, as jq's * does with objects. If one of
-// them is no object, it returns more.
+// them is not an object, it returns more.
 func Merge(base, more any) any {
 	b, ok := base.(map[string]any)
 	if !ok {
