@@ -189,13 +189,18 @@ type arrival struct {
 	msg    jetstream.Msg
 }
 
-// buffered is how many messages of a topic are received ahead of Fetch, and the most that it returns.
-const buffered = 500
+// Limits of what is read ahead. The client library drops what exceeds 64 MiB of a topic and then asks for it
+// again, which takes half a minute.
+const (
+	most      = 500      // messages that Fetch returns
+	mostBytes = 16 << 20 // bytes that it returns, approximately, and that the library receives of each topic
+	ahead     = 128      // messages between the library and Fetch
+)
 
 // New returns a Client. It connects when a server responds.
 func New(o Options) (*Client, error) {
 	attempts := make(chan error, 1)
-	c := &Client{opts: o, attempts: attempts, denials: denials{waiting: map[*func(error)]struct{}{}}, readers: map[string]*reader{}, arrived: make(chan arrival, buffered)}
+	c := &Client{opts: o, attempts: attempts, denials: denials{waiting: map[*func(error)]struct{}{}}, readers: map[string]*reader{}, arrived: make(chan arrival, ahead)}
 	var err error
 	c.conn, c.js, err = o.connect(attempts, c.denials.denied)
 	return c, err
@@ -412,9 +417,10 @@ func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) 
 	case <-ctx.Done():
 		return nil, nil
 	}
-	for len(out) < buffered && lost == nil {
+	for size := 0; len(out) < most && size < mostBytes && lost == nil; {
 		select {
 		case a := <-c.arrived:
+			size += len(a.msg.Data())
 			out, lost = c.append(ctx, out, a)
 		default:
 			c.drained = true
@@ -543,7 +549,7 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 		case c.arrived <- arrival{r, msg}:
 		case <-r.ended:
 		}
-	}, jetstream.PullMaxMessages(buffered))
+	}, jetstream.PullMaxBytes(max(mostBytes, 2*int(c.conn.MaxPayload())))) // a larger message would never arrive
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
