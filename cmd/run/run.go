@@ -92,7 +92,7 @@ skipped. q leaves the screen, stops a run that has not ended, and prints the out
 	r.format = cli.OutputFlag(c, "pretty", "json", "yaml")
 	f := c.Flags()
 	f.StringVarP(&r.Input, "input", "i", "", "start it with `INPUT`: JSON, @FILE, - for stdin, or none")
-	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says, instead of real services; none: make them")
+	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says, instead of real services (none: call these)")
 	f.StringVar(&r.Secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringArrayVar(&r.With, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
 	f.Uint64Var(&r.seed, "seed", 1, "derive the order of concurrent events from `NUMBER`")

@@ -92,16 +92,12 @@ func (tl *timeline) requested(e event.Event) {
 func (tl *timeline) completed(e event.Event) {
 	t := tl.task(e)
 	var c event.Completed
-	if t == nil || json.Unmarshal(e.Data, &c) != nil {
-		return
-	}
-	if tl.hidden(e) {
+	if t == nil || json.Unmarshal(e.Data, &c) != nil || tl.hidden(e) {
 		return
 	}
 	glyph, style, text := "✔", cli.Green, tl.label(e, t)
 	if c.Call != nil {
-		run := event.ParseRun(e.Task)
-		text = history.Run(t.Name, run.Iteration, run.Attempt) + "  call " + c.Call.String()
+		text = runOf(e, t.Name) + "  call " + c.Call.String()
 	}
 	switch {
 	case c.Status == "skipped":
@@ -135,8 +131,7 @@ func (tl *timeline) scheduled(e event.Event) {
 	if tl.hidden(e) {
 		return
 	}
-	run := event.ParseRun(e.Task)
-	tl.line(e, e.Task, "◔", cli.Yellow, fmt.Sprintf("%s  %s %s, until %s", history.Run(t.TaskName, run.Iteration, run.Attempt), what,
+	tl.line(e, e.Task, "◔", cli.Yellow, fmt.Sprintf("%s  %s %s, until %s", runOf(e, t.TaskName), what,
 		history.Between(e.Time, t.Due()), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
 }
 
@@ -214,8 +209,13 @@ func composite(t *dsl.Task) bool {
 
 // label names a run of a task and describes the task.
 func (tl *timeline) label(e event.Event, t *dsl.Task) string {
+	return runOf(e, t.Name) + "  " + graph.Detail(t)
+}
+
+// runOf formats the run of an event's task, whose name is given.
+func runOf(e event.Event, name string) string {
 	run := event.ParseRun(e.Task)
-	return history.Run(t.Name, run.Iteration, run.Attempt) + "  " + graph.Detail(t)
+	return history.Run(name, run.Iteration, run.Attempt)
 }
 
 // line prints one line: time, depth, glyph and text, truncated to the width of the
@@ -293,8 +293,7 @@ func (tl *timeline) happened(e event.Event) {
 	case event.TimerFired:
 		var t event.Fired
 		if decide.DecodeData(e, &t) == nil && t.Kind == event.TimeoutTimer {
-			run := event.ParseRun(e.Task)
-			tl.line(e, e.Task, "◔", cli.Yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout fires")
+			tl.line(e, e.Task, "◔", cli.Yellow, runOf(e, t.TaskName)+"  its timeout fires")
 		}
 	case event.WorkflowCompleted:
 		tl.line(e, "", "✔", cli.Green, e.Workflow+" "+e.Execution+" completed")

@@ -74,7 +74,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	}
 	f := c.Flags()
 	f.IntVar(&d.port, "port", devPort, "listen for Redis clients on `PORT` of 127.0.0.1; 0: any free port")
-	f.StringVar(&d.mocks, "mocks", "", "answer calls as `FILE` says, instead of real services; none: make them")
+	f.StringVar(&d.mocks, "mocks", "", "answer calls as `FILE` says, instead of real services (none: call these)")
 	f.StringVar(&d.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringVar(&d.tenant, "tenant", cli.DefaultTenant, "register the documents for the tenant `NAME`")
 	f.Var(d.clock, "clock", "real, or virtual (can be advanced)")

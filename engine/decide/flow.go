@@ -206,8 +206,9 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 	m.enqueue(parent, func() { m.childDone(parent, n, out, directive) })
 }
 
-// finish applies output and export, of a task or of its foreach, to a raw output. They see the
-// variables of the tasks from around outwards. A problem names the part, followed by of.
+// finish applies output and export, of a task or of its foreach, to a raw output. Their expressions see
+// the variables of the task around and of the tasks that contain it. A problem names "output" or
+// "export", followed by of: "" or " of foreach".
 func (ev *evaluator) finish(n, around *Node, output dsl.Output, export dsl.Export, raw any, of string) (out any, err error) {
 	out = raw
 	if output.As != nil {

@@ -251,8 +251,7 @@ func (s *simulation) note(who, text string) {
 	s.trace = sim.Draw(s.trace, text, 0)
 }
 
-// log adds a step to the trace and to the story. events are the ids of the events that it is about, if
-// any.
+// log adds a step to the trace and to the story; ids are those of the events that it is about, if any.
 func (s *simulation) log(who, text string, ids ...string) {
 	s.note(who, text)
 	if s.plan.Story {
