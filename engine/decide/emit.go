@@ -42,9 +42,6 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	if !slices.ContainsFunc(event.InputAttributes(), func(name string) bool { return envelope[name] != nil }) {
 		return nil, nil
 	}
-	wrong := func(name string, err error) error {
-		return event.NewProblem(event.Expression, fmt.Sprintf("the attribute %s of the event: %v", name, err))
-	}
 	text := func(name string) string {
 		if envelope[name] == nil {
 			return ""
@@ -60,47 +57,59 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 			}
 		}
 		if err := event.CheckInputKey(t.Key); err != nil {
-			return nil, wrong(event.InputCancelAttribute, err)
+			return nil, badAttribute(event.InputCancelAttribute, err)
 		}
 		return t, nil
 	}
 	if t.Key = text(event.InputKeyAttribute); envelope[event.InputKeyAttribute] == nil {
 		t.Key = text("id")
 	} else if err := event.CheckInputKey(t.Key); err != nil {
-		return nil, wrong(event.InputKeyAttribute, err)
+		return nil, badAttribute(event.InputKeyAttribute, err)
 	}
-	if rejection, err := event.ParseRejection(t.OnReject); err != nil {
-		return nil, wrong(event.InputRejectAttribute, err)
-	} else if rejection.Park != "" {
-		if _, err := dsl.ParseDuration(rejection.Park); err != nil {
-			return nil, wrong(event.InputRejectAttribute, err)
-		}
+	rejection, err := event.ParseRejection(t.OnReject)
+	if err == nil && rejection.Park != "" {
+		_, err = dsl.ParseDuration(rejection.Park)
+	}
+	if err != nil {
+		return nil, badAttribute(event.InputRejectAttribute, err)
+	}
+	due, err := inputDue(envelope, now)
+	if err != nil {
+		return nil, err
 	}
 	// Inputs with the same key get increasing due times, even those due immediately.
-	t.FireAt = now.Add(time.Microsecond)
-	after, at := envelope[event.InputAfterAttribute], envelope[event.InputAtAttribute]
-	var due time.Time
-	switch {
-	case after != nil && at != nil:
-		return nil, event.NewProblem(event.Configuration, "the event has both attributes "+event.InputAfterAttribute+" and "+event.InputAtAttribute+", want one")
-	case after != nil:
-		d, err := dsl.ParseDuration(after)
-		if err != nil {
-			return nil, wrong(event.InputAfterAttribute, err)
-		}
-		due = d.From(now)
-	case at != nil:
-		instant, err := time.Parse(time.RFC3339Nano, text(event.InputAtAttribute))
-		if err != nil {
-			return nil, wrong(event.InputAtAttribute, fmt.Errorf("%q, want a time such as 2026-01-31T08:00:00Z", text(event.InputAtAttribute)))
-		}
-		due = instant.UTC()
-	}
-	if due.After(t.FireAt) {
+	if t.FireAt = now.Add(time.Microsecond); due.After(t.FireAt) {
 		t.FireAt = due
 	}
 	t.DurationMS = t.FireAt.Sub(now).Milliseconds() // 0 if it is due immediately
 	return t, nil
+}
+
+// inputDue returns the time that an input's attributes give, by default now.
+func inputDue(envelope map[string]any, now time.Time) (time.Time, error) {
+	after, at := envelope[event.InputAfterAttribute], envelope[event.InputAtAttribute]
+	switch {
+	case after != nil && at != nil:
+		return now, event.NewProblem(event.Configuration, "the event has both attributes "+event.InputAfterAttribute+" and "+event.InputAtAttribute+", want one")
+	case after != nil:
+		d, err := dsl.ParseDuration(after)
+		if err != nil {
+			return now, badAttribute(event.InputAfterAttribute, err)
+		}
+		return d.From(now), nil
+	case at != nil:
+		instant, err := time.Parse(time.RFC3339Nano, canonical.Text(at))
+		if err != nil {
+			return now, badAttribute(event.InputAtAttribute, fmt.Errorf("%q, want a time such as 2026-01-31T08:00:00Z", canonical.Text(at)))
+		}
+		return instant.UTC(), nil
+	default:
+		return now, nil
+	}
+}
+
+func badAttribute(name string, err error) error {
+	return event.NewProblem(event.Expression, fmt.Sprintf("the attribute %s of the event: %v", name, err))
 }
 
 // inputRequest returns the event that asks the timer service for the input e, or to cancel one.
