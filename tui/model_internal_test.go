@@ -317,6 +317,14 @@ func TestOpenDeadLetter(t *testing.T) {
 	playing(t, s, 80, 24, Options{}).keys("right", "right").has("com.shop.paid").keys("enter").has("── Dead letters ──")
 }
 
+// Without a row, the overview opens nothing and says nothing.
+func TestOpenNothing(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	s.overview.Due, s.overview.Running, s.overview.Failed = nil, nil, nil
+	playing(t, s, 80, 24, Options{}).has("no timers").keys("enter").lacks("✘ it").has("? keys  q quit")
+}
+
 // A failed child in the overview is opened itself, not its parent.
 func TestOpenFailedChild(t *testing.T) {
 	t.Parallel()

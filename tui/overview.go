@@ -146,10 +146,14 @@ func executionIn(row Row) string {
 
 // openOf opens the execution of a row; a dead letter without one is shown in its table.
 func openOf(row Row) tea.Cmd {
-	if row.State == Dead && row.Execution == "" {
+	switch {
+	case row.ID == "": // there is none
+		return nil
+	case row.State == Dead && row.Execution == "":
 		return give(wantCommand{"dlq"})
+	default:
+		return give(wantOpen{executionIn(row)})
 	}
-	return give(wantOpen{executionIn(row)})
 }
 
 // move moves the cursor, at the end of a list into the next one.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -55,7 +56,11 @@ func (p *prepared) each(ids []string, plan func(id string) (plannedAction, error
 func (l *Live) prepare(ctx context.Context, a tui.Action) (*prepared, error) {
 	p, err := l.check(ctx, a)
 	if err == nil && len(p.actions) == 0 {
-		err = errors.Join(p.refused[:min(len(p.refused), maxLines)]...)
+		refused := p.refused
+		if n := len(refused); n > maxLines {
+			refused = append(slices.Clone(refused[:maxLines]), fmt.Errorf("and %s more", history.Number(n-maxLines)))
+		}
+		err = errors.Join(refused...)
 	}
 	return p, lost(ctx, err)
 }

@@ -261,3 +261,17 @@ func TestNoSuchAction(t *testing.T) {
 		}
 	}
 }
+
+// If an action is possible on none of many items, the reasons of the first are listed, and the others counted.
+func TestNoneOfMany(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t)
+	ids := make([]string, 1300)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("order-%d", i)
+	}
+	_, err := w.source.Plan(t.Context(), tui.Action{Verb: tui.Cancel, Table: tui.Executions, IDs: ids})
+	if err == nil || strings.Count(err.Error(), "\n") != 10 || !strings.HasSuffix(err.Error(), "\nand 1,290 more") {
+		t.Errorf("%v, want ten reasons and the number of the others", err)
+	}
+}
