@@ -98,14 +98,17 @@ func positive(n int) string {
 
 // ReplayOutlook describes what replaying a dead letter does, given the status of its execution.
 func ReplayOutlook(l stream.DeadLetter, status string) string {
+	ofBridge, fromOutside := strings.HasPrefix(l.Service, store.BridgePrefix), l.Event.Ext[cloudevents.OriginAttribute] != ""
 	switch {
 	case l.Err != nil:
 		return "it cannot be replayed, only dropped: " + l.Err.Error()
+	case ofBridge && !fromOutside:
+		return "a replay returns it to its stream, and the bridge publishes it again"
 	case status == string(decide.Faulted):
 		return "the execution has faulted, so a replay has no effect: 'flunq retry " + l.Event.Execution + "' continues it"
 	case examine.Ended(status):
 		return "the execution has ended (" + status + "), so a replay has no effect"
-	case strings.HasPrefix(l.Service, store.BridgePrefix) && l.Event.Ext[cloudevents.OriginAttribute] != "":
+	case ofBridge:
 		return "a replay starts no workflow ('flunq start' does), but hands the event to executions that listen for it"
 	case l.Event.Execution != "" && status == "":
 		return "a replay returns it to its stream; its execution is unknown here"
