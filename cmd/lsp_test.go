@@ -107,7 +107,7 @@ keys: method headers body query output redirect
 tasks: pay packed continue exit end
 hover: Calls a service by http, openapi, grpc, asyncapi, a2a or mcp, or a function of use.functions by its name. flunq runs http, openapi and functions.
 
-Such as: ` + "`http`, `openapi`" + `
+For example: ` + "`http`, `openapi`" + `
 definition: 2
 cursor: 12
 symbol: pay call

@@ -81,7 +81,11 @@ func (m *model) names(width int) []string {
 		long, counted bool
 		width         int
 	}{{true, true, width - nameWidth}, {true, false, width}, {false, false, width}} {
-		names, cells := []string{[2]string{"Over", "Overview"}[truth(how.long)]}, 0
+		names := []string{"Overview"}
+		if !how.long {
+			names[0] = "Over"
+		}
+		cells := len(names[0]) + apart
 		for kind := range tableCount {
 			name := tables[kind].short
 			if how.long {
@@ -91,8 +95,6 @@ func (m *model) names(width int) []string {
 				name += " " + history.Number(n)
 			}
 			names = append(names, name)
-		}
-		for _, name := range names {
 			cells += len(name) + apart
 		}
 		if cells <= how.width || !how.long {

@@ -273,7 +273,7 @@ func (d *document) hover(p position) any {
 		return nil
 	}
 	if values := place.values(); len(values) > 0 {
-		text += "\n\nSuch as: `" + strings.Join(values, "`, `") + "`"
+		text += "\n\nFor example: `" + strings.Join(values, "`, `") + "`"
 	}
 	return map[string]any{"contents": map[string]any{"kind": "markdown", "value": text}, "range": d.keyRange(n)}
 }

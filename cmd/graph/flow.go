@@ -34,8 +34,8 @@ func (b *builder) group(id, name, kind, parent string) {
 }
 
 func (b *builder) connect(ends []openEdge, to string) {
-	for _, l := range ends {
-		b.graph.Edges = append(b.graph.Edges, Edge{From: l.from, To: to, Label: l.label, Kind: l.kind})
+	for _, e := range ends {
+		b.graph.Edges = append(b.graph.Edges, Edge{From: e.from, To: to, Label: e.label, Kind: e.kind})
 	}
 }
 
@@ -47,17 +47,17 @@ func (b *builder) list(tasks dsl.TaskList, s scope) []openEdge {
 			b.connect(open, entry(t))
 			open = nil
 		}
-		for _, w := range b.task(t, s) {
-			switch w.then {
+		for _, e := range b.task(t, s) {
+			switch e.then {
 			case "", dsl.Continue:
-				open = append(open, w.openEdge)
+				open = append(open, e.openEdge)
 			case dsl.Exit:
-				left = append(left, w.openEdge)
+				left = append(left, e.openEdge)
 			case dsl.End:
-				b.connect([]openEdge{w.jump()}, endID)
+				b.connect([]openEdge{e.jump()}, endID)
 			default:
-				if at := tasks.Find(w.then); at >= 0 {
-					b.connect([]openEdge{w.jump()}, entry(tasks[at]))
+				if at := tasks.Find(e.then); at >= 0 {
+					b.connect([]openEdge{e.jump()}, entry(tasks[at]))
 				}
 			}
 		}
@@ -65,11 +65,12 @@ func (b *builder) list(tasks dsl.TaskList, s scope) []openEdge {
 	return append(left, open...)
 }
 
-func (w exit) jump() openEdge {
-	if w.kind == next {
-		w.kind = jump
+// jump returns the edge of a directive that names a task or ends the workflow.
+func (e exit) jump() openEdge {
+	if e.kind == next {
+		e.kind = jump
 	}
-	return w.openEdge
+	return e.openEdge
 }
 
 // entry returns the first node of a task.
@@ -223,11 +224,11 @@ func (b *builder) cases(t *dsl.Task, s scope) []exit {
 	return out
 }
 
-// leave gives the edges that leave a container its directive.
+// leave returns the edges that leave a group as exits with its directive.
 func leave(ends []openEdge, then string) []exit {
 	out := make([]exit, len(ends))
-	for i, l := range ends {
-		out[i] = exit{l, then}
+	for i, e := range ends {
+		out[i] = exit{e, then}
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func newAddCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "add [-]",
 		Short: "Schedule an event",
 		Long: `Schedules an event and prints its id. The command can be repeated with the same --id: the
-event is scheduled once. Other content under that id is an error (exit code 1), unless
+event is scheduled once. Different content under that id is an error (exit code 1), unless
 --replace is given and no attempt has been made to publish the event.
 
 'add - --jsonl' reads events from stdin, one JSON object on each line, as 'schedule ls
@@ -57,7 +57,7 @@ numbers, and the exit code is 1.`,
 		Args: func(c *cobra.Command, args []string) error {
 			for _, name := range []string{"topic", "id", "payload", "key", "tenant", "header", "at", "after", "replace"} {
 				if a.jsonl && c.Flags().Changed(name) {
-					return cli.Misusef("--%s and --jsonl exclude each other: each line says it%s", name, cli.SeeHelp(c))
+					return cli.Misusef("--%s and --jsonl exclude each other: set it in each line%s", name, cli.SeeHelp(c))
 				}
 			}
 			if word := a.format.String(); a.jsonl && (word == "json" || word == "yaml") {
@@ -266,37 +266,18 @@ type intake struct {
 
 // all schedules the events of stdin.
 func (a *addition) all(ctx context.Context, c *client) error {
-	const maxLine, maxBytes, limit = 2 << 20, 900 << 10, 1000
+	const maxLine = 2 << 20
 	lines := bufio.NewScanner(a.sh.In)
 	lines.Buffer(nil, maxLine)
 	in := &intake{addition: a, client: c}
 	number := 0
 	for lines.Scan() && ctx.Err() == nil {
 		number++
-		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 {
-			continue
-		}
-		l, err := parse(text)
-		if l.closed() {
-			in.leftOut++
-			continue
-		}
-		var request *schedulerpb.ScheduleRequest
-		if err == nil {
-			request, err = l.request()
-		}
-		if err != nil {
-			in.refuse(number, err)
-			continue
-		}
-		n := proto.Size(request)
-		if len(in.requests) == limit || in.bytes+n > maxBytes {
-			if err := in.flush(ctx); err != nil {
+		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
+			if err := in.take(ctx, number, text); err != nil {
 				return err
 			}
 		}
-		in.requests, in.numbers, in.bytes = append(in.requests, request), append(in.numbers, number), in.bytes+n
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return fmt.Errorf("line %d: longer than %d MiB; %s scheduled before it", number+1, maxLine>>20, history.Count(in.done, "event"))
@@ -318,6 +299,32 @@ func (a *addition) all(ctx context.Context, c *client) error {
 	if in.wrong > 0 {
 		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s refused", history.Count(in.wrong, "line")))
 	}
+	return nil
+}
+
+// take adds the event of a line to the next call. If that is full, it is made first.
+func (in *intake) take(ctx context.Context, number int, text []byte) error {
+	const maxBytes, limit = 900 << 10, 1000
+	l, err := parse(text)
+	if l.closed() {
+		in.leftOut++
+		return nil
+	}
+	var request *schedulerpb.ScheduleRequest
+	if err == nil {
+		request, err = l.request()
+	}
+	if err != nil {
+		in.refuse(number, err)
+		return nil
+	}
+	n := proto.Size(request)
+	if len(in.requests) == limit || in.bytes+n > maxBytes {
+		if err := in.flush(ctx); err != nil {
+			return err
+		}
+	}
+	in.requests, in.numbers, in.bytes = append(in.requests, request), append(in.numbers, number), in.bytes+n
 	return nil
 }
 

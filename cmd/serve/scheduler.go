@@ -108,7 +108,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if s.alone {
 		prepare = s.await
 	}
-	if err := prepare(ctx); err != nil && (s.alone || !away(err)) {
+	if err := prepare(ctx); err != nil && (s.alone || !unavailable(err)) {
 		return err
 	}
 	process := telemetry.SchedulerProcess{
@@ -237,9 +237,9 @@ func (s *scheduling) prepare(ctx context.Context) error {
 		s.set.Partitions, members.Count, members.Count, s.set.Partitions)
 }
 
-// away reports whether the scheduler's part of Redis or DynamoDB is currently unavailable. Other services
-// may still work: on a cluster, the scheduler is on one master.
-func away(err error) bool {
+// unavailable reports whether the scheduler's part of Redis or DynamoDB is currently unavailable. Other
+// services may still work: on a cluster, the scheduler is on one master.
+func unavailable(err error) bool {
 	_, unreachable := errors.AsType[*net.OpError](err)
 	return unreachable || store.Unavailable(err)
 }
@@ -360,7 +360,7 @@ func (s *scheduling) address() string {
 }
 
 // run runs the scheduler until ctx ends, and then waits for calls and publications in progress. While its
-// store is away, calls fail and nothing is published.
+// store is unavailable, calls fail and nothing is published.
 func (s *scheduling) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -404,7 +404,7 @@ func (s *scheduling) work(ctx context.Context) error {
 // await prepares the scheduler. It retries while the store is unavailable.
 func (s *scheduling) await(ctx context.Context) error {
 	waits := func(err error) { s.log.WarnContext(ctx, "waiting for the scheduler's store", "err", err) }
-	return retry(ctx, away, waits, func() error { return s.prepare(ctx) })
+	return retry(ctx, unavailable, waits, func() error { return s.prepare(ctx) })
 }
 
 // close releases what open has opened.

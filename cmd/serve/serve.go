@@ -306,13 +306,13 @@ func (s *server) reach(ctx context.Context, r *cli.Remote) error {
 	return err
 }
 
-// retry calls try until it succeeds, ctx ends, or away returns false for its error. It calls waits
-// with the error every 30 seconds.
-func retry(ctx context.Context, away func(error) bool, waits func(error), try func() error) error {
+// retry calls try until it succeeds, ctx ends, or unavailable returns false for its error. It
+// calls waits with the error at first and then every 30 seconds.
+func retry(ctx context.Context, unavailable func(error) bool, waits func(error), try func() error) error {
 	const pause, rounds = 2 * time.Second, 15
 	for n := 0; ; n++ {
 		err := try()
-		if err == nil || !away(err) || ctx.Err() != nil {
+		if err == nil || !unavailable(err) || ctx.Err() != nil {
 			return err
 		}
 		if n%rounds == 0 {

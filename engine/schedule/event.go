@@ -78,8 +78,8 @@ type Event struct {
 	// so one of two racing transitions is rejected.
 	Version int64
 
-	// Attempts counts the publications tried, except those that found the sink away. Claiming an event
-	// that is still FIRING adds one, since the outcome of its last publication is unknown.
+	// Attempts counts the publications tried, except those for which the sink was unavailable. Claiming an
+	// event that is still FIRING adds one, since the outcome of its last publication is unknown.
 	Attempts int
 	Failures int       // attempts that certainly published nothing
 	Next     time.Time // when a SCHEDULED event is claimed: Due, or later after a failure

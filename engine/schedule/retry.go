@@ -25,7 +25,7 @@ type Retry struct {
 	Attempts int           // number of certain failures after which an event is DEAD; 1 or more
 	First    time.Duration // the pause after the first failure; doubles with each
 	Longest  time.Duration // of the pauses
-	Lease    time.Duration // how long a claimed event belongs to its process; simulated as 5 s and 30 s
+	Lease    time.Duration // how long a claimed event belongs to its process
 }
 
 // DefaultRetry is the Retry of an ordinary deployment.

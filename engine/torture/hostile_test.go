@@ -3,13 +3,11 @@
 package torture_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -213,6 +211,12 @@ type quantiles struct {
 	p50, p99, top time.Duration
 }
 
+func quantilesOf(took []time.Duration) quantiles {
+	slices.Sort(took)
+	n := len(took)
+	return quantiles{n, took[n/2], took[n*99/100], took[n-1]}
+}
+
 // String implements fmt.Stringer.
 func (q quantiles) String() string {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -231,9 +235,7 @@ func (h *attackRun) latency(def *dsl.Definition, name string, span time.Duration
 		took = append(took, time.Since(at))
 		h.pause(5 * time.Millisecond)
 	}
-	slices.Sort(took)
-	n := len(took)
-	return quantiles{n, took[n/2], took[n*99/100], took[n-1]}
+	return quantilesOf(took)
 }
 
 // pings measures how long Redis takes to answer a PING: the cost of machine and Redis without flunq.
@@ -244,9 +246,7 @@ func (h *attackRun) pings(span time.Duration) quantiles {
 		_ = h.rdb.Do(h.t.Context(), "PING").Err()
 		took = append(took, time.Since(at))
 	}
-	slices.Sort(took)
-	n := len(took)
-	return quantiles{n, took[n/2], took[n*99/100], took[n-1]}
+	return quantilesOf(took)
 }
 
 // await waits until an execution has ended.
@@ -391,8 +391,6 @@ func misbehave(w http.ResponseWriter, req *http.Request) {
 var nodes = []byte("[" + strings.Repeat("{},", 3_000_000) + "{}]")
 
 func upgrade(w http.ResponseWriter, text string) {
-	var conn net.Conn
-	var rw *bufio.ReadWriter
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return

@@ -23,7 +23,7 @@ type outcomes struct {
 	known      map[string]map[string]*outcomeGroup // by canonical id of an execution, or wholeRun, and by key
 }
 
-// wholeRun takes the place of an id where all executions of a run are meant, see together.
+// wholeRun takes the place of an execution's id where whole runs are compared, see together.
 const wholeRun = ""
 
 func newOutcomes(s *Search) *outcomes {

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// The single faults of a search are injected at the commands of its first run so that run must
-// send the commands of a run with faults.
+// The single faults of a search are injected at the commands of its first run, so that run must
+// send the same commands as a run with faults.
 func TestFirstRunIsThorough(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("first.yaml", []byte(`
@@ -39,6 +39,6 @@ do:
 		t.Fatal(err)
 	}
 	if !maps.Equal(h.plan.commands, want.Commands) {
-		t.Errorf("faults at %v, want %v", h.plan.commands, want.Commands)
+		t.Errorf("the first run sent the commands %v, want those of a run with faults, %v", h.plan.commands, want.Commands)
 	}
 }

@@ -228,6 +228,7 @@ func run(folder string, command ...string) (<-chan string, error) {
 
 // answer waits until an emulator answers or has exited.
 func answer(endpoint string, lines <-chan string) (string, error) {
+	last := ""
 	for began := time.Now(); time.Since(began) < startTime; {
 		if response, err := http.Get(endpoint); err == nil {
 			return endpoint, response.Body.Close()
@@ -235,8 +236,9 @@ func answer(endpoint string, lines <-chan string) (string, error) {
 		select {
 		case line, open := <-lines:
 			if !open {
-				return "", fmt.Errorf("the emulator at %s exited immediately %s", endpoint, line)
+				return "", fmt.Errorf("the emulator at %s exited immediately: %s", endpoint, last)
 			}
+			last = line
 		case <-time.After(startPause):
 		}
 	}
