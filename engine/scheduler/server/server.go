@@ -62,6 +62,7 @@ type Server struct {
 	health     *health.Server
 	full       atomic.Bool     // new events are refused
 	badTLS     string          // what was logged about the certificate; only check uses it
+	badTokens  string          // the same about the tokens
 	streams    context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it
 	endStreams context.CancelFunc
 }
@@ -150,19 +151,22 @@ func (s *Server) watch(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// check sets the health of the service, and rereads its tokens and its certificate.
-func (s *Server) check(ctx context.Context) {
+// complain logs a problem once, until it changes.
+func (s *Server) complain(ctx context.Context, logged *string, message string, err error) {
 	problem := ""
-	if err := s.opts.TLS.Check(time.Now()); err != nil {
+	if err != nil {
 		problem = err.Error()
 	}
-	if problem != s.badTLS && problem != "" {
-		s.opts.Log.ErrorContext(ctx, "certificate of the gRPC server", "err", problem)
+	if problem != *logged && problem != "" {
+		s.opts.Log.ErrorContext(ctx, message, "err", problem)
 	}
-	s.badTLS = problem
-	if err := s.opts.Tokens.Reload(); err != nil {
-		s.opts.Log.ErrorContext(ctx, "tokens not read: the former ones stay valid", "err", err)
-	}
+	*logged = problem
+}
+
+// check sets the health of the service, and rereads its tokens and its certificate.
+func (s *Server) check(ctx context.Context) {
+	s.complain(ctx, &s.badTLS, "certificate of the gRPC server", s.opts.TLS.Check(time.Now()))
+	s.complain(ctx, &s.badTokens, "tokens not read: the former ones stay valid", s.opts.Tokens.Reload())
 	patience, cancel := context.WithTimeout(ctx, s.opts.CheckEvery)
 	defer cancel()
 	err := s.opts.Check(patience)

@@ -518,9 +518,10 @@ func TestDrain(t *testing.T) {
 }
 
 // Only clients with a token from the file may call, except for health checks. The file is read again
-// when it changes; an invalid file changes nothing.
+// when it changes; an invalid file changes nothing, and is logged once.
 func TestTokens(t *testing.T) {
 	t.Parallel()
+	var logged atomic.Int64
 	file := filepath.Join(t.TempDir(), "tokens")
 	write := func(text string, age time.Duration) {
 		t.Helper()
@@ -535,6 +536,12 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Tokens = tokens
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.MessageKey && strings.HasPrefix(a.Value.String(), "tokens not read") {
+				logged.Add(1)
+			}
+			return a
+		}}))
 	})
 	conn := dial(t, r.address)
 	awaitHealth(t, conn, healthpb.HealthCheckResponse_SERVING)
@@ -567,6 +574,9 @@ func TestTokens(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	if got := get("Bearer old-token-of-the-shop"); got != codes.OK {
 		t.Errorf("after a bad file: %v", got)
+	}
+	if n := logged.Load(); n > 1 {
+		t.Errorf("a bad file was logged %d times, want once", n)
 	}
 	write("new-token-of-the-shop\n", 0)
 	for deadline := time.Now().Add(10 * time.Second); get("Bearer new-token-of-the-shop") != codes.OK; {
