@@ -145,6 +145,20 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 	return store.Failed("release in the index", err)
 }
 
+// InRedis returns those of the events of a partition whose records a Ledger keeps in this Redis.
+func (x Index) InRedis(ctx context.Context, partition int, ids []string) (kept []string, err error) {
+	for _, id := range ids {
+		n, err := x.rdb.Exists(ctx, eventKey(x.keys.prefix(partition), id)).Result()
+		if err != nil {
+			return nil, store.Failed("find a record", err)
+		}
+		if n == 1 {
+			kept = append(kept, id)
+		}
+	}
+	return kept, nil
+}
+
 // Complete reports whether the index holds all open events: SetComplete was called and nothing has been
 // lost since.
 func (x Index) Complete(ctx context.Context) (bool, error) {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -221,21 +222,33 @@ func (l *TableLedger) giveBack(ctx context.Context, ids []string, now time.Time)
 }
 
 // correct updates the index entries of events that were taken from it but could not be claimed. It
-// returns when the first of them is due.
+// returns when the first of them is due. Entries of events that another kind of Ledger keeps in Redis
+// stay until that publishes them.
 func (l *TableLedger) correct(ctx context.Context, partition int, ids []string) (first time.Time, err error) {
 	found, err := l.table.Get(ctx, ids)
 	if err != nil {
 		return first, err
 	}
-	for _, e := range found {
-		if e != nil && e.Status.Open() {
+	var unknown []string
+	for i, e := range found {
+		if e == nil {
+			unknown = append(unknown, ids[i])
+		} else if e.Status.Open() {
 			first = event.Earlier(first, entry(e).Next)
 		}
+	}
+	others, err := l.index.InRedis(ctx, partition, unknown)
+	if err != nil {
+		return first, err
 	}
 	if err := l.move(ctx, found); err != nil {
 		return first, err
 	}
-	return first, l.index.Release(ctx, partition, ids)
+	ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(others, id) })
+	if err := l.index.Release(ctx, partition, ids); err != nil || len(others) == 0 {
+		return first, err
+	}
+	return first, fmt.Errorf("due events, among them %s, are in Redis and not in the table: only a scheduler with SCHEDULER_RECORDS=redis publishes them", others[0])
 }
 
 // Settle records the outcomes of publications.

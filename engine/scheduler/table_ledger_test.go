@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +119,33 @@ func TestTableLedgerConcurrentMoves(t *testing.T) {
 	claimed, err := ledger.Claim(ctx, schedule.Claim{Limit: 1, Owner: "a", Lease: time.Minute})
 	if err != nil || len(claimed.Events) != 1 {
 		t.Errorf("claimed %d events, %v, want the one that is due", len(claimed.Events), err)
+	}
+}
+
+// An event that was scheduled while records were kept in Redis is published once they are again.
+func TestRecordsMove(t *testing.T) {
+	t.Parallel()
+	ctx, server := t.Context(), inMemory(t)
+	now := time.Date(2040, 1, 2, 3, 4, 6, 0, time.UTC) // at most a second after the server's
+	before := agenda.NewLedger(server.connect(), agenda.Defaults())
+	if err := before.SetPartitions(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	content := schedule.Content{Due: now.Add(time.Minute), Topic: "orders", Payload: []byte("1")}
+	e := schedule.Event{ID: "00000000-0000-4000-8000-000000000001", Content: content, Status: schedule.Scheduled, Version: 1, Next: content.Due, Created: now, Updated: now}
+	if _, err := before.Place(ctx, []schedule.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	server.advance(2 * time.Minute)
+	claim := schedule.Claim{Limit: 1, Owner: "a", Lease: time.Minute}
+	meanwhile := scheduler.NewTableLedger(table.New(table.Options{}), agenda.NewIndex(server.connect()), nil)
+	for range 2 {
+		if claimed, err := meanwhile.Claim(ctx, claim); err == nil || !strings.Contains(err.Error(), e.ID) || len(claimed.Events) > 0 {
+			t.Errorf("the other ledger claimed %d events, %v: want an error that names the event", len(claimed.Events), err)
+		}
+		server.advance(2 * time.Minute)
+	}
+	if claimed, err := before.Claim(ctx, claim); err != nil || len(claimed.Events) != 1 {
+		t.Errorf("claimed %d events, %v, want one", len(claimed.Events), err)
 	}
 }
