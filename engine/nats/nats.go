@@ -192,9 +192,9 @@ type arrival struct {
 // Limits of what is read ahead. The client library drops what exceeds 64 MiB of a topic and then asks for it
 // again, which takes half a minute.
 const (
-	most      = 500      // messages that Fetch returns
-	mostBytes = 16 << 20 // bytes that it returns, approximately, and that the library receives of each topic
-	ahead     = 128      // messages between the library and Fetch
+	most      = 500     // messages that Fetch returns
+	mostBytes = 4 << 20 // bytes that it returns, approximately, and that the library receives of each topic
+	ahead     = 128     // messages between the library and Fetch
 )
 
 // New returns a Client. It connects when a server responds.

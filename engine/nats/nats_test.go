@@ -401,10 +401,11 @@ func TestRemovedUnread(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: o.Stream, Subjects: []string{nats.Subjects}, MaxMsgs: 2000}); err != nil {
 		t.Fatal(err)
 	}
+	var data []byte
 	put := func(subject string, n int) {
 		t.Helper()
 		for range n {
-			if _, err := js.PublishAsync(subject, nil); err != nil {
+			if _, err := js.PublishAsync(subject, data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -461,6 +462,7 @@ func TestRemovedUnread(t *testing.T) {
 			t.Errorf("%s: a lag of %d", partition, lag)
 		}
 	}
+	data = make([]byte, 4<<10)
 	put("flunq.a.x", 5000)  // the client receives some of them ahead
 	time.Sleep(10 * o.Wait) // the bridge was held up until the next check
 	if _, lost := fetch(c, 0, true); len(lost) == 0 {
