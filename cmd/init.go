@@ -60,8 +60,7 @@ contain a folder, which is created. No file is overwritten without --force.
 	c.Flags().StringVar(&s.from, "from", "hello", "begin with `PATTERN`: "+cli.OneOf(patternNames()))
 	c.Flags().BoolVar(&s.force, "force", false, "overwrite files that exist")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		var bare *pflag.ValueRequiredError
-		if errors.As(err, &bare) && bare.GetFlag().Name == "from" {
+		if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok && bare.GetFlag().Name == "from" {
 			return cli.Misusef("--from needs a pattern\n%s", patternList())
 		}
 		return cli.FlagMisuse(c, err)

@@ -24,7 +24,7 @@ func many(n int) *scripted {
 
 // A long table can be scrolled to its end and back without keeping it in memory, and no row is
 // missed.
-func TestPaging(t *testing.T) {
+func TestLongTableIsScrolledInPages(t *testing.T) {
 	t.Parallel()
 	const n = 6000
 	s := many(n)
@@ -33,10 +33,10 @@ func TestPaging(t *testing.T) {
 	check := func(want int) {
 		t.Helper()
 		if got := table.current().ID; got != "t-"+strconv.Itoa(want) {
-			t.Fatalf("at %s, want t-%d", got, want)
+			t.Fatalf("the cursor is at %s, want t-%d", got, want)
 		}
 		if len(table.rows) > maxRows+5*chunk {
-			t.Fatalf("%d rows are held", len(table.rows))
+			t.Fatalf("%d rows are in memory, want at most %d", len(table.rows), maxRows+5*chunk)
 		}
 	}
 	at := 0
@@ -50,7 +50,7 @@ func TestPaging(t *testing.T) {
 	p.keys("G")
 	check(n - 1)
 	if s.asked > asked+1 {
-		t.Errorf("the end took %d questions", s.asked-asked)
+		t.Errorf("going to the end read %d pages, want one at most", s.asked-asked)
 	}
 	p.has(fmt.Sprintf("%s of %s", history.Number(n), history.Number(n)))
 	for at = n - 1; at > 0; at = max(0, at-19) {
@@ -66,7 +66,7 @@ func TestPaging(t *testing.T) {
 }
 
 // The end of a filtered table is its last match; that of a sorted table is the last loaded row.
-func TestEndOfPart(t *testing.T) {
+func TestEndIsTheLastMatchOrTheLastLoadedRow(t *testing.T) {
 	t.Parallel()
 	p := playing(t, many(6000), 80, 24, Options{}).keys("3", "/", "'order-11", "enter", "G").has("order-1199", "111 of 111")
 	p.keys("/", "ctrl+u", "'order-", "enter", "G").has("order-5999", "the last one")
@@ -89,7 +89,7 @@ func (s stingy) Page(ctx context.Context, q Query) (Page, error) {
 
 // The matches of a filter in a long table are reread automatically, and shown once the read is
 // complete.
-func TestReadTwice(t *testing.T) {
+func TestFilteredRowsAreReread(t *testing.T) {
 	t.Parallel()
 	s := many(12_000)
 	p := playing(t, stingy{s}, 80, 24, Options{}).keys("3", "/", "'order-1177", "enter").has("order-11776", "1 of 11", "12,000 looked at")
@@ -101,10 +101,10 @@ func TestReadTwice(t *testing.T) {
 	table.take(table.refresh(), Page{Next: "500", Scanned: 500}, when)
 	p.has("1 of 10")
 
-	// A reread that failed goes on where it was.
+	// A reread that failed continues where it was.
 	table.fail(table.want(), "cannot read")
 	if got := table.want().query.After; got != "500" {
-		t.Errorf("it goes on from %q, want 500", got)
+		t.Errorf("the reread continues from %q, want 500", got)
 	}
 }
 

@@ -29,9 +29,8 @@ func Children(ctx context.Context, st *store.Store, x store.Execution, limit int
 		if err != nil {
 			return nil, err
 		}
-		known := slices.IndexFunc(found, func(child store.Execution) bool { return child.Status == "" })
-		if known >= 0 {
-			return append(out, found[:known]...), nil
+		if missing := slices.IndexFunc(found, func(child store.Execution) bool { return child.Status == "" }); missing >= 0 {
+			return append(out, found[:missing]...), nil
 		}
 		out = append(out, found...)
 	}

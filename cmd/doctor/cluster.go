@@ -68,7 +68,7 @@ func ofCluster(c store.Cluster) finding {
 		}
 	case c.Down:
 		f.State, f.Text = isBad, f.Text+": the cluster is down (cluster_state:fail), and every tenant waits"
-		f.Remedy = "bring the masters back that the others cannot reach: most of them must be there"
+		f.Remedy = "bring back the masters that the others cannot reach: the cluster needs a majority of them"
 	case len(c.Gone) > 0:
 		f.State, f.Text = isDoubtful, f.Text+"; out of reach: "+strings.Join(c.Gone, ", ")
 		f.Remedy = "bring them back, or make the others forget them (CLUSTER FORGET)"

@@ -13,8 +13,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// For any input, Parse returns a definition, or *yaml.Mistakes, which can be
-// rendered.
+// For any input, Parse returns a definition, or *yaml.Mistakes that can be rendered.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"../../workflows/*.yaml", "testdata/*.txtar"} {
 		files, err := filepath.Glob(pattern)
@@ -51,7 +50,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // Hostile documents are rejected quickly.
-func TestHostile(t *testing.T) {
+func TestHostileDocumentsAreRejectedQuickly(t *testing.T) {
 	t.Parallel()
 	big := func(s string) string { return strings.Repeat(s, yaml.MaxSize/len(s)) }
 	numbered := func(format string) string {
@@ -129,18 +128,18 @@ func TestHostile(t *testing.T) {
 			took := time.Since(begin)
 			var mistakes *yaml.Mistakes
 			if !errors.As(err, &mistakes) {
-				t.Fatalf("got %v, want *Mistakes", err)
+				t.Fatalf("Parse returns the error %v, want *yaml.Mistakes", err)
 			}
 			if len(mistakes.List) > yaml.MaxMistakes+1 {
-				t.Errorf("%d mistakes are reported", len(mistakes.List))
+				t.Errorf("%d mistakes are reported, want at most %d", len(mistakes.List), yaml.MaxMistakes+1)
 			}
 			first := mistakes.List[0].String()
 			t.Logf("%v: %d mistakes: %.150s", took, len(mistakes.List), first)
 			if len(first) > 1000 {
-				t.Errorf("a mistake of %d bytes", len(first))
+				t.Errorf("the first mistake has %d bytes, want at most 1000", len(first))
 			}
 			if limit := 2 * time.Minute; took > limit { // about a second on an idle machine
-				t.Errorf("took %v", took)
+				t.Errorf("Parse took %v, want at most %v", took, limit)
 			}
 		})
 	}

@@ -678,8 +678,7 @@ func Inspect(ctx context.Context, o Options, publish, listen []string, after fun
 			consumer, err = s.CreateConsumer(ctx, config)
 			return err
 		})
-		var api *jetstream.APIError
-		if errors.As(err, &api) && api.ErrorCode == noSuchSubject {
+		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == noSuchSubject {
 			state.Unheard = append(state.Unheard, topic)
 			continue
 		}

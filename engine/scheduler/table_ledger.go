@@ -207,13 +207,13 @@ func (l *TableLedger) Claim(ctx context.Context, claim schedule.Claim) (schedule
 	return out, errors.Join(failed, err)
 }
 
-// awayPause delays an event that could not be claimed because the table did not respond.
-const awayPause = time.Second
+// unclaimedPause delays an event that could not be claimed because the table did not respond.
+const unclaimedPause = time.Second
 
 // giveBack makes events that were taken from the index due again soon, instead of at the end of the
 // lease. Events that were claimed nevertheless are corrected at that time.
 func (l *TableLedger) giveBack(ctx context.Context, ids []string, now time.Time) (time.Time, error) {
-	soon := now.Add(awayPause)
+	soon := now.Add(unclaimedPause)
 	entries := make([]schedule.Entry, len(ids))
 	for i, id := range ids {
 		entries[i] = schedule.Entry{ID: id, Next: soon}

@@ -23,10 +23,10 @@ var errSteps = fmt.Errorf("takes too long to check: more than %d steps (limit sc
 // instance is a compiled schema with its own meter, for one validation at a time.
 type instance struct {
 	compiled *jsonschema.Schema
-	left     int
-	price    int                         // price of a step: errors contain their path, whose memory grows with its depth
+	left     int                         // steps until check gives up
+	price    int                         // of a step: errors contain their path, whose memory grows with its depth
 	inPlace  map[*jsonschema.Schema]int  // number of schemas that may be applied to the same value before this one
-	walked   map[*jsonschema.Schema]bool // used while preparing the graph
+	walked   map[*jsonschema.Schema]bool // subschemas that prepare has visited; nil afterwards
 }
 
 // exhausted is the value with which the meter panics: package jsonschema offers no other way to stop

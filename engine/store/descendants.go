@@ -16,15 +16,12 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	}
 	ended := func(status *redis.StringCmd) bool { return status.Err() == nil && indexOf(status.Val()) != openIndex }
 	key, pipe := s.keys.descendants(tenant, root), s.rdb.Pipeline()
-	size := pipe.SCard(ctx, key)
+	size, status := pipe.SCard(ctx, key), new(redis.StringCmd)
 	if parent != "" {
-		status := pipe.HGet(ctx, s.keys.Execution(tenant, parent), "status")
-		_, _ = pipe.Exec(ctx) // a missing parent is not an error
-		parentEnded = ended(status)
-	} else {
-		_, _ = pipe.Exec(ctx) // size has the error
+		status = pipe.HGet(ctx, s.keys.Execution(tenant, parent), "status")
 	}
-	count = int(size.Val())
+	_, _ = pipe.Exec(ctx) // size has the error; a missing parent is none
+	count, parentEnded = int(size.Val()), parent != "" && ended(status)
 	if size.Err() != nil || count < limit {
 		return count, parentEnded, Failed("count the executions below "+root, size.Err())
 	}
@@ -73,7 +70,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 	for i, id := range ids {
 		exist[i] = pipe.Exists(ctx, s.keys.Execution(tenant, id))
 	}
-	_, _ = pipe.Exec(ctx) // an unknown status counts as open
+	_, _ = pipe.Exec(ctx) // an execution that cannot be checked counts as open
 	for i, id := range ids {
 		if exist[i].Err() != nil || exist[i].Val() > 0 {
 			continue

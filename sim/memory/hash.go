@@ -159,7 +159,7 @@ func hincrBy(db *Database, args []string) resp.Reply {
 		}
 	}
 	if overflows(n, by) {
-		return resp.Fail(wouldOverWr)
+		return resp.Fail(overflow)
 	}
 	h, _ = ensure[hash](db, args[1])
 	h.put(args[2], strconv.FormatInt(n+by, 10))

@@ -160,10 +160,10 @@ func (s *Server) onScripts(args []string) resp.Reply {
 
 // Error messages of Redis.
 const (
-	wrongType   = "WRONGTYPE Operation against a key holding the wrong kind of value"
-	syntax      = "ERR syntax error"
-	noInteger   = "ERR value is not an integer or out of range"
-	noFloat     = "ERR value is not a valid float"
-	noNumber    = "ERR hash value is not an integer"
-	wouldOverWr = "ERR increment or decrement would overflow"
+	wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	syntax    = "ERR syntax error"
+	noInteger = "ERR value is not an integer or out of range"
+	noFloat   = "ERR value is not a valid float"
+	noNumber  = "ERR hash value is not an integer"
+	overflow  = "ERR increment or decrement would overflow"
 )
