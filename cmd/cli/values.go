@@ -98,7 +98,11 @@ func (v spanValue) String() string { return spanText(*v.at) }
 
 // Set accepts a duration within the range.
 func (v spanValue) Set(text string) error {
-	wanted := fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", spanText(v.low), spanText(v.high))
+	example := "1s or PT1S"
+	if v.low > time.Second {
+		example = "12h or PT12H"
+	}
+	wanted := fmt.Errorf("want a duration from %s to %s, such as %s", spanText(v.low), spanText(v.high), example)
 	if v.bareMS {
 		wanted = fmt.Errorf("want milliseconds from %d to %d, or a duration such as 1s or PT1S", v.low.Milliseconds(), v.high.Milliseconds())
 		if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 40); err == nil {
