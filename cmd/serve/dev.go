@@ -36,7 +36,8 @@ type developer struct {
 	rdb   wire.Redis
 	state cli.DevState
 
-	before cli.DevState // of the flunq dev that ran already, if any
+	before cli.DevState // of the flunq dev that ran already
+	known  bool         // whether there is one
 
 	scheduling *scheduling // nil: none
 }
@@ -213,7 +214,7 @@ func (d *developer) open(ctx context.Context) error {
 	}
 	before, known := cli.ReadDevState(d.sh)
 	known = known && before.Answers(ctx)
-	d.before = before
+	d.before, d.known = before, known
 	var err error
 	d.redis, err = dev.Open(ctx, opts)
 	switch {
@@ -223,9 +224,6 @@ func (d *developer) open(ctx context.Context) error {
 		return cli.Misusef("--port %d: %v; choose another (0: any)", d.port, err)
 	case err != nil:
 		return cli.Fail(cli.ExitMisuse, err)
-	}
-	if known {
-		d.sh.Hint("another flunq dev (pid %d) runs on %s: from now on commands use this one", before.PID, before.URL)
 	}
 	return nil
 }
@@ -292,6 +290,9 @@ func (d *developer) announce() {
 	c := d.redis.Clock()
 	d.state = cli.DevState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant, Scheduler: d.scheduling.address()}
 	unpublished := d.state.Write(d.sh)
+	if d.known && unpublished == nil {
+		d.sh.Hint("another flunq dev (pid %d) runs on %s: from now on commands use this one", d.before.PID, d.before.URL)
+	}
 	clock := "real"
 	if c.Mode == dev.Virtual {
 		clock = "virtual at " + cli.Moment(c.Now)
