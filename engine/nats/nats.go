@@ -549,7 +549,7 @@ func (c *Client) begin(ctx context.Context, topic string, after func(string) (cl
 		case c.arrived <- arrival{r, msg}:
 		case <-r.ended:
 		}
-	}, jetstream.PullMaxBytes(max(mostBytes, 2*int(c.conn.MaxPayload())))) // a larger message would never arrive
+	}, jetstream.PullMaxBytes(mostBytes+int(c.conn.MaxPayload()))) // a larger message would never arrive
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
 	}
