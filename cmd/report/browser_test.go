@@ -102,10 +102,10 @@ do:
 `)
 	b := browse(t, page(t, cfg))
 	if got := b.eval(`document.querySelectorAll(".row")[1].click(), document.getElementById("pane-body").textContent.includes("12345678901234567890")`); got != "true" {
-		t.Error("a large number is not what it was")
+		t.Error("the data does not show the number 12345678901234567890")
 	}
 	if got := b.eval(`document.querySelectorAll("img").length`); got != "0" {
-		t.Errorf("%s pictures of the data", got)
+		t.Errorf("the data has added %s images to the page, want 0", got)
 	}
 	b.quiet()
 }

@@ -91,10 +91,10 @@ func TestMixedBatch(t *testing.T) {
 		s.step(t, 0) // computes immediately
 		s.wantReplies(t, "set1", "set2")
 		if n := s.calls.Load(); n != 0 {
-			t.Errorf("%d calls by who computes", n)
+			t.Errorf("%d calls while the first batch was computed, want 0", n)
 		}
 		if got := s.held(); fmt.Sprint(got) != "[ask1 garbage odd liar]" && fmt.Sprint(got) != "[ask1 garbage liar odd]" {
-			t.Errorf("%v are held", got)
+			t.Errorf("%v are held, want ask1, garbage, odd and liar", got)
 		}
 		for range 6 {
 			s.step(t, 0)
@@ -108,7 +108,7 @@ func TestMixedBatch(t *testing.T) {
 			dead = append(dead, fmt.Sprint(l.Values["id"]))
 		}
 		if slices.Sort(dead); !slices.Equal(dead, []string{"garbage", "odd"}) {
-			t.Errorf("dead letters %v", dead)
+			t.Errorf("dead letters %v, want garbage and odd", dead)
 		}
 		s.wantNothingLeft(t)
 		if n := s.calls.Load(); n != 2 {

@@ -112,7 +112,7 @@ func (s *shop) claims(want ...int) []schedule.Event {
 		wanted = append(wanted, uuidOf(n))
 	}
 	if !slices.Equal(ids, wanted) {
-		s.t.Fatalf("claimed are %v, want %v", ids, wanted)
+		s.t.Fatalf("claimed %v, want %v", ids, wanted)
 	}
 	return events
 }
@@ -176,7 +176,7 @@ func TestForgottenIndex(t *testing.T) {
 	s.step(r)
 	s.claims(0, 2, 3)
 	if got := s.claims(); len(got) != 0 {
-		t.Errorf("claimed again are %v", got)
+		t.Errorf("claimed once more: %v, want nothing", got)
 	}
 	s.redis.advance(12 * 24 * time.Hour)
 	if got := s.claims(0, 1, 2, 3); got[0].Attempts != 2 || got[1].Attempts != 0 || got[3].Attempts != 1 {

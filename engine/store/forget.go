@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,11 +225,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 	}
 	args := make([]any, 0, 5*len(doomed))
 	for _, f := range doomed {
-		above := f.id
-		if f.parent != "" {
-			above = f.parent
-		}
-		keys = append(keys, s.keys.Execution(tenant, f.id), s.keys.History(tenant, f.id), s.keys.Execution(tenant, above))
+		keys = append(keys, s.keys.Execution(tenant, f.id), s.keys.History(tenant, f.id), s.keys.Execution(tenant, cmp.Or(f.parent, f.id)))
 		args = append(args, f.id, f.index+1, f.version, f.ended, f.parent)
 	}
 	reply, err := forgetScript().Run(ctx, s.rdb, keys, args...).Slice()

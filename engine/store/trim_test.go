@@ -175,18 +175,18 @@ var trims = []check{
 		w.done(t, store.ExecutorGroup, ids[2])
 		w.trim(t, 0, 0, 2)
 	}},
-	{"a missing stream is short", func(t *testing.T, w *environment) {
+	{"a missing stream has nothing to trim, and a key that is no stream is an error", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
 		n, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, 0, 0)
 		if n != 0 || err != nil {
-			t.Errorf("got %d, %v", n, err)
+			t.Errorf("Trim removes %d entries of a missing stream, %v, want 0 and no error", n, err)
 		}
 		if _, err := stream.New(w.Store).Trim(t.Context(), []string{"No!"}, 0, 0); !errors.Is(err, store.ErrName) {
 			t.Errorf("error %v, want ErrName", err)
 		}
 		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
 		if _, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, 0, 0); err == nil {
-			t.Error("a text was trimmed")
+			t.Error("Trim of a string returns no error")
 		}
 	}},
 	{"whatever the groups do, nothing is lost", func(t *testing.T, w *environment) {

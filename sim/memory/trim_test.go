@@ -30,11 +30,10 @@ func TestMemoryTrims(t *testing.T) {
 	m.SetTime(memoryStart.Add(time.Hour))
 	for group, count := range map[string]int{store.WorkerGroup: 10, store.ExecutorGroup: 6, store.TimerGroup: 10} {
 		got, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
-		msgs := got.Messages
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range msgs {
+		for _, m := range got.Messages {
 			if err := stream.New(st).AcknowledgeOwned(ctx, m); err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +44,7 @@ func TestMemoryTrims(t *testing.T) {
 	}
 	found, err := inspect.New(st).Streams(ctx, []string{"acme"})
 	if err != nil || found[0].Length != 5 || found[0].Groups[0].Name != store.ExecutorGroup || found[0].Groups[0].Lag != 4 {
-		t.Errorf("found %+v, %v", found, err)
+		t.Errorf("found %+v, %v, want 5 entries, and 4 that the first group, the executor, has not read", found, err)
 	}
 	if err := stream.New(st).SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
 		t.Error(err)
