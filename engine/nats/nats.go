@@ -248,12 +248,15 @@ func (c *Client) request(ctx context.Context, do func(context.Context) error) er
 	return err
 }
 
-// unanswered describes the end of a wait for a reply, and why there may be none.
+// unanswered describes the end of a wait for a reply, and why there may be none. A server that denied a
+// subscription, such as that of the replies, has dropped it and will not restore it once it is permitted:
+// therefore the client connects again.
 func (c *Client) unanswered(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if last := c.conn.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+		_ = c.conn.ForceReconnect()
 		return fmt.Errorf("no reply in time; earlier: %w", last)
 	}
 	return errors.New("no reply in time")

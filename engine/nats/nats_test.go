@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,11 +56,7 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Skip("NATS NOT TESTED: no nats-server in the PATH (apt-get install nats-server)")
 	}
-	config := filepath.Join(s.folder, "nats.conf")
-	text := fmt.Sprintf("listen: '127.0.0.1:%s'\njetstream {store_dir: '%s'}\nports_file_dir: '%s'\n%s\n", s.port, s.folder, s.folder, s.more)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	config := s.configure()
 	log, err := os.Create(filepath.Join(s.folder, "log"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -79,6 +76,37 @@ func (s *server) start() {
 	}
 	text2, _ := os.ReadFile(log.Name())
 	s.t.Fatalf("the server is not ready: %s", text2)
+}
+
+// configure writes the configuration, and returns the name of its file.
+func (s *server) configure() string {
+	s.t.Helper()
+	config := filepath.Join(s.folder, "nats.conf")
+	text := fmt.Sprintf("listen: '127.0.0.1:%s'\njetstream {store_dir: '%s'}\nports_file_dir: '%s'\n%s\n", s.port, s.folder, s.folder, s.more)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return config
+}
+
+// reload makes the server read a configuration with other additional lines.
+func (s *server) reload(more string) {
+	s.t.Helper()
+	s.more = more
+	s.configure()
+	done := func() int {
+		text, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+		return strings.Count(string(text), "Reloaded server configuration")
+	}
+	before := done()
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		s.t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); done() == before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("the server does not reload its configuration")
+		}
+	}
 }
 
 func (s *server) kill() {
@@ -610,6 +638,36 @@ func TestPasswordChanges(t *testing.T) {
 	s.start()
 	if err := publish(); err == nil || !strings.Contains(err.Error(), "uthorization") {
 		t.Errorf("%v, want an error about the authorization", err)
+	}
+}
+
+// A subscription that the server denies for a while works again afterwards.
+func TestPermittedAgain(t *testing.T) {
+	t.Parallel()
+	const permitted = "authorization {users: [{user: anna, password: p}]}"
+	s := serve(t, permitted)
+	o := s.options()
+	o.URL, o.Timeout = strings.Replace(o.URL, "nats://", "nats://anna:p@", 1), time.Second
+	c := connect(t, o)
+	publish := func() error {
+		return c.Publish(t.Context(), []cloudevents.Message{{Topic: "flunq.acme.events", Type: "t", ID: "1"}})[0]
+	}
+	if err := publish(); err != nil {
+		t.Fatal(err)
+	}
+	s.reload(`authorization {users: [{user: anna, password: p, permissions: {subscribe: {deny: ["_INBOX.>"]}}}]}`)
+	if err := publish(); err == nil {
+		t.Error("no error without permission")
+	}
+	s.reload(permitted)
+	for end := time.Now().Add(20 * time.Second); ; {
+		err := publish()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v, 20s after it was permitted again", err)
+		}
 	}
 }
 
