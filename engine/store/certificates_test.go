@@ -97,7 +97,7 @@ func TestDialCertificate(t *testing.T) {
 		}
 		must(t, rdb.Close())
 	}
-	if _, err := store.Dial(t.Context(), "rediss://"+single+"?tls_ca="+crt); !errors.Is(err, store.ErrUnreachable) || !strings.Contains(err.Error(), "; tls_cert and tls_key in the address name") {
+	if _, err := store.Dial(t.Context(), "rediss://"+single+"?tls_ca="+crt); !errors.Is(err, store.ErrUnreachable) || !strings.Contains(err.Error(), "; if it requires a client certificate, tls_cert and tls_key in the address name its files") {
 		t.Errorf("without a client certificate: %v", err)
 	}
 	for address, want := range map[string]string{

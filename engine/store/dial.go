@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -57,8 +58,9 @@ func aboutAddress(address string, err error) string {
 		return "; tls_ca in the address can name the file of a CA that the system does not know: " + certificateExample
 	case is[x509.CertificateInvalidError](err):
 		return "; Redis needs another certificate, or the clock of this machine is wrong"
-	case encrypted && strings.Contains(err.Error(), "tls: certificate required"):
-		return "; tls_cert and tls_key in the address name the files of a client certificate: " + certificateExample
+	case encrypted && (strings.Contains(err.Error(), "tls: certificate required") || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+		// The connection may be closed before the alert has been read.
+		return "; if it requires a client certificate, tls_cert and tls_key in the address name its files: " + certificateExample
 	default:
 		return ""
 	}
