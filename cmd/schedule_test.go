@@ -53,8 +53,8 @@ type firing struct {
 // List implements schedulerpb.SchedulerServiceServer.
 func (firing) List(_ *schedulerpb.ListRequest, to grpc.ServerStreamingServer[schedulerpb.Event]) error {
 	const id = "00000000-0000-4000-8000-000000000001"
-	for _, status := range []schedulerpb.EventStatus{schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, schedulerpb.EventStatus_EVENT_STATUS_FIRED} {
-		if err := to.Send(&schedulerpb.Event{EventId: id, Status: status}); err != nil {
+	for _, state := range []schedulerpb.EventStatus{schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, schedulerpb.EventStatus_EVENT_STATUS_FIRED} {
+		if err := to.Send(&schedulerpb.Event{EventId: id, Status: state}); err != nil {
 			return err
 		}
 	}

@@ -104,7 +104,7 @@ func (o Options) connect(attempts chan error, denied func(error)) (*nats.Conn, j
 	}
 	attempted := func(err error) {
 		select {
-		case <-attempts:
+		case <-attempts: //nolint:errcheck // it is replaced
 		default:
 		}
 		attempts <- err // the client library calls one handler at a time

@@ -151,22 +151,25 @@ func (s *Server) watch(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// complain logs a problem once, until it changes.
-func (s *Server) complain(ctx context.Context, logged *string, message string, err error) {
-	problem := ""
+// isNew reports whether an error differs from the last one, and notes it.
+func isNew(last *string, err error) bool {
+	text := ""
 	if err != nil {
-		problem = err.Error()
+		text = err.Error()
 	}
-	if problem != *logged && problem != "" {
-		s.opts.Log.ErrorContext(ctx, message, "err", problem)
-	}
-	*logged = problem
+	before := *last
+	*last = text
+	return text != "" && text != before
 }
 
 // check sets the health of the service, and rereads its tokens and its certificate.
 func (s *Server) check(ctx context.Context) {
-	s.complain(ctx, &s.badTLS, "certificate of the gRPC server", s.opts.TLS.Check(time.Now()))
-	s.complain(ctx, &s.badTokens, "tokens not read: the former ones stay valid", s.opts.Tokens.Reload())
+	if err := s.opts.TLS.Check(time.Now()); isNew(&s.badTLS, err) {
+		s.opts.Log.ErrorContext(ctx, "certificate of the gRPC server", "err", err)
+	}
+	if err := s.opts.Tokens.Reload(); isNew(&s.badTokens, err) {
+		s.opts.Log.ErrorContext(ctx, "tokens not read: the former ones stay valid", "err", err)
+	}
 	patience, cancel := context.WithTimeout(ctx, s.opts.CheckEvery)
 	defer cancel()
 	err := s.opts.Check(patience)
