@@ -41,7 +41,7 @@ func FireTimer(ctx context.Context, st *store.Store, p timers.Pending, by string
 
 // CancelTimer removes a timer. It returns false if the timer is gone.
 func CancelTimer(ctx context.Context, st *store.Store, p timers.Pending, by string) (bool, error) {
-	if err := auditTimer(ctx, st, p, p.Err == nil, "timer cancel", "", by); err != nil {
+	if err := auditTimer(ctx, st, p, true, "timer cancel", "", by); err != nil {
 		return false, err
 	}
 	return timers.New(st).Cancel(ctx, p, by)
@@ -58,6 +58,10 @@ func MoveTimer(ctx context.Context, st *store.Store, p timers.Pending, to time.T
 // auditTimer adds to the trail what is about to be done to a timer, unless the history of its execution
 // will record it: recorded says whether that of an open execution would.
 func auditTimer(ctx context.Context, st *store.Store, p timers.Pending, recorded bool, action, detail, by string) error {
+	what := history.TimerName(p.Kind, p.Key)
+	if p.Err != nil {
+		recorded, what = false, "unreadable timer"
+	}
 	x, err := st.Execution(ctx, p.Tenant, p.Execution)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrName):
@@ -66,7 +70,7 @@ func auditTimer(ctx context.Context, st *store.Store, p timers.Pending, recorded
 		return nil
 	}
 	return st.Audit(ctx, p.Tenant, store.AuditEntry{
-		Action: action, Subject: cmp.Or(p.Execution, p.ID), Detail: history.TimerName(p.Kind, p.Key) + detail, By: by,
+		Action: action, Subject: cmp.Or(p.Execution, p.ID), Detail: what + detail, By: by,
 	})
 }
 

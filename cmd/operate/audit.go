@@ -33,7 +33,7 @@ func NewAuditCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Show what operators did",
 		Long: `Shows what operators did, oldest first: to executions and their timers, as the histories
 record it, and what no history records: removed executions, registered and removed workflows,
-replayed and dropped dead letters, fired inputs, and changes of timers that start executions.
+replayed and dropped dead letters, fired inputs, and changes to timers that start executions.
 The last 10,000 such entries of a tenant are kept. They are written before the command acts,
 so there may be one for a command that then failed.
 

@@ -36,8 +36,8 @@ type developer struct {
 	rdb   wire.Redis
 	state cli.DevState
 
-	before cli.DevState // of the flunq dev that ran already
-	known  bool         // whether there is one
+	before cli.DevState // of the last flunq dev
+	known  bool         // that one still runs
 
 	scheduling *scheduling // nil: none
 }

@@ -147,12 +147,15 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 
 // InRedis returns those of the events of a partition whose records a Ledger keeps in this Redis.
 func (x Index) InRedis(ctx context.Context, partition int, ids []string) (kept []string, err error) {
-	for _, id := range ids {
-		n, err := x.rdb.Exists(ctx, eventKey(x.keys.prefix(partition), id)).Result()
-		if err != nil {
-			return nil, store.Failed("find a record", err)
-		}
-		if n == 1 {
+	pipe, found := x.rdb.Pipeline(), make([]*redis.IntCmd, len(ids))
+	for i, id := range ids {
+		found[i] = pipe.Exists(ctx, eventKey(x.keys.prefix(partition), id))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, store.Failed("find records", err)
+	}
+	for i, id := range ids {
+		if found[i].Val() == 1 {
 			kept = append(kept, id)
 		}
 	}
