@@ -30,7 +30,8 @@ certificates, or the system does not know its CA, the address names the files:
 
     rediss://host:6380/0?tls_ca=ca.crt&tls_cert=tls.crt&tls_key=tls.key
 
-The client certificate is read again for each connection, so it can be replaced.
+The client certificate is read again for each connection, so it can be replaced;
+tls_ca is read once, when a process starts.
 
 'flunq dev' publishes its address in $XDG_RUNTIME_DIR/flunq/dev.json (FLUNQ_STATE names
 another folder).

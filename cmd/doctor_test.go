@@ -297,6 +297,9 @@ func TestDoctorOnReplica(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	if err := agenda.NewIndex(wire.NewClient(master.Client(t))).SetPartitions(t.Context(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
 	for wait, want := range map[string]string{"1": "ok", "all": "ok", "2": "bad"} {
 		env := func(s *cli.Streams) { s.Env = environment(map[string]string{"REDIS_WAIT": wait}) }
 		stdout, stderr, _ := flunq(t, env, "doctor", "-o", "json", "--redis-url", "redis://"+master.Addr())
@@ -306,6 +309,9 @@ func TestDoctorOnReplica(t *testing.T) {
 		}
 		if state, text := d.says("failover"); state != want || !strings.Contains(text, "REDIS_WAIT") {
 			t.Errorf("REDIS_WAIT=%s: %s %s", wait, state, text)
+		}
+		if state, text := d.says("scheduler"); state != "ok" {
+			t.Errorf("REDIS_WAIT=%s: scheduler %s: %s", wait, state, text)
 		}
 	}
 }

@@ -163,3 +163,25 @@ func TestUnsavedRedis(t *testing.T) {
 		t.Errorf("serve: exit code %d", got)
 	}
 }
+
+// A scheduler that keeps its events in Redis says at its first start that those in DynamoDB wait.
+func TestRecordsChanged(t *testing.T) {
+	t.Parallel()
+	server := redistest.Serve(t)
+	server.Client(t).Set(t.Context(), "scheduler:whole", "yes", 0) // as a scheduler with a table has left it
+	for _, want := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, lines, code := serving(ctx, t, "--only", "scheduler", "--grpc", "127.0.0.1:0", "--redis-url", "redis://"+server.Addr())
+		said := false
+		for lines.Scan() {
+			said = said || strings.Contains(lines.Text(), "SCHEDULER_RECORDS=dynamodb")
+			if strings.Contains(lines.Text(), `"msg":"serving gRPC"`) {
+				cancel()
+			}
+		}
+		cancel()
+		if got := <-code; got != 0 || said != want {
+			t.Errorf("exit code %d; it says that events wait: %v, want %v", got, said, want)
+		}
+	}
+}

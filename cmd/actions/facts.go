@@ -104,6 +104,8 @@ func ReplayOutlook(l stream.DeadLetter, status string) string {
 		return "it cannot be replayed, only dropped: " + l.Err.Error()
 	case ofBridge && !fromOutside:
 		return "a replay returns it to its stream, and the bridge publishes it again"
+	case l.Unreadable != nil:
+		return "its event cannot be read, so a replay only makes another dead letter"
 	case status == string(decide.Faulted):
 		return "the execution has faulted, so a replay has no effect: 'flunq retry " + l.Event.Execution + "' continues it"
 	case examine.Ended(status):

@@ -1,6 +1,7 @@
 package actions_test
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -28,17 +29,20 @@ func TestReplayOutlook(t *testing.T) {
 	for _, test := range []struct {
 		service, status string
 		ext             map[string]string
+		unreadable      error
 		want            string
 	}{
-		{"bridge-kafka", "completed", nil, "the bridge publishes it again"},
-		{"bridge-kafka", "faulted", nil, "the bridge publishes it again"},
-		{"bridge-kafka", "completed", outside, "so a replay has no effect"},
-		{"bridge-kafka", "", outside, "a replay starts no workflow"},
-		{"worker-service", "completed", nil, "so a replay has no effect"},
-		{"worker-service", "running", nil, "where it is handled again"},
+		{"bridge-kafka", "completed", nil, nil, "the bridge publishes it again"},
+		{"bridge-kafka", "faulted", nil, nil, "the bridge publishes it again"},
+		{"bridge-kafka", "completed", outside, nil, "so a replay has no effect"},
+		{"bridge-kafka", "", outside, nil, "a replay starts no workflow"},
+		{"worker-service", "completed", nil, nil, "so a replay has no effect"},
+		{"worker-service", "running", nil, nil, "where it is handled again"},
+		{"worker-service", "completed", nil, errors.New("no id"), "another dead letter"},
+		{"bridge-kafka", "", nil, errors.New("no id"), "the bridge publishes it again"},
 	} {
 		l := stream.DeadLetter{}
-		l.Service, l.Event = test.service, event.Event{Execution: "order-7", Ext: test.ext}
+		l.Service, l.Unreadable, l.Event = test.service, test.unreadable, event.Event{Execution: "order-7", Ext: test.ext}
 		if got := actions.ReplayOutlook(l, test.status); !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q", test, got)
 		}

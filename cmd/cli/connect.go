@@ -26,6 +26,7 @@ type Target struct {
 	url, Tenant, context string // from the flags; empty: from the environment or the configuration
 
 	tenantless bool // the command does not act for one tenant
+	ReadOnly   bool // the command writes nothing, so its scripts do not wait for replicas
 
 	Scheduler *SchedulerFile // may also name a Redis; may be nil
 }
@@ -93,7 +94,9 @@ func (t *Target) ConnectWith(ctx context.Context, secrets map[string]any) (*Remo
 		_ = rdb.Close() // the error of the setting says more
 		return nil, err
 	}
-	store.ConfirmWrites(rdb, replicas)
+	if !t.ReadOnly {
+		store.ConfirmWrites(rdb, replicas)
+	}
 	st := store.New(rdb, store.Options{Secrets: secrets})
 	defs := definitions.New(st, decide.Options{Secrets: secrets, Version: Version().Version})
 	return &Remote{

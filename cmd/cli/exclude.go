@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The keys of a command's annotations that hold its rules, one on each line.
@@ -33,8 +34,18 @@ func addRule(c *cobra.Command, kind string, flags []string) {
 	c.Annotations[kind] += strings.Join(flags, " ") + "\n"
 }
 
-// CheckFlags returns an error about flags that break a rule of Exclude or Require.
+// CheckFlags returns an error about flags that break a rule of Exclude or Require, or that took another flag for
+// the name of a file.
 func CheckFlags(c *cobra.Command, _ []string) error {
+	var mistaken error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if what, _ := pflag.UnquoteUsage(f); what == "FILE" && strings.HasPrefix(f.Value.String(), "-") && f.Value.String() != "-" {
+			mistaken = Misusef("--%s %s: want a file; one with such a name is ./%s", f.Name, f.Value, f.Value)
+		}
+	})
+	if mistaken != nil {
+		return mistaken
+	}
 	for rule := range strings.Lines(c.Annotations[excludeRules]) {
 		flags := slices.DeleteFunc(strings.Fields(rule), func(name string) bool { return !given(c, name) })
 		if len(flags) > 1 {

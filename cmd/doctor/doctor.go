@@ -101,6 +101,7 @@ and the others counted; --all and -o json show each.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh)}
+	d.target.ReadOnly = true
 	format := cli.OutputFlag(c, "table", "json", "yaml")
 	c.Flags().StringVar(&d.schedulerConfig, "scheduler-config", "", "use the documented scheduler service's settings in `FILE`, as in 'flunq serve'")
 	cli.AllTenantsFlag(c, &d.allTenants, "check all tenants")

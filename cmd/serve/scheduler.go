@@ -46,6 +46,7 @@ type scheduling struct {
 	dev     *dev.Redis // of flunq dev, whose clock decides what is due; nil in flunq serve
 
 	table   *dynamo.Table // nil: the records are in Redis
+	index   agenda.Index
 	ledger  scheduler.Ledger
 	feed    *kafka.Feed      // nil: events reach the index directly
 	intake  scheduler.Ledger // of the API: ledger, or one that sends to the feed
@@ -75,14 +76,14 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	}
 	st := store.New(rdb, store.Options{})
 	client := wire.NewClient(rdb)
-	index := agenda.NewIndex(client)
+	s.index = agenda.NewIndex(client)
 	watch := telemetry.NewScheduler(s.log, registry)
 	opts := s.set.Options(s.process)
 	opts.Observe = watch.Published
 	if err := s.openFeed(); err != nil {
 		return err
 	}
-	if err := s.openLedger(ctx, client, index); err != nil {
+	if err := s.openLedger(ctx, client); err != nil {
 		return err
 	}
 	if s.dev != nil {
@@ -99,7 +100,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 		return err
 	}
 	if s.table != nil && s.has(schedulerWorker) {
-		s.actors.Add(s.reconciler(index, watch))
+		s.actors.Add(s.reconciler(watch))
 	}
 	if s.feed != nil && s.has(schedulerConsumer) {
 		s.actors.Add(s.consumer())
@@ -112,7 +113,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 		return err
 	}
 	process := telemetry.SchedulerProcess{
-		Counts: func(ctx context.Context) ([]schedule.Counts, error) { return index.Counts(ctx, time.Second) },
+		Counts: func(ctx context.Context) ([]schedule.Counts, error) { return s.index.Counts(ctx, time.Second) },
 		Owned:  s.actors.Owned, Publishing: s.actors.Publishing, Uncounted: s.table != nil,
 	}
 	if s.feed != nil && s.has(schedulerConsumer) {
@@ -185,7 +186,7 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 }
 
 // openLedger opens the store of the records.
-func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index) error {
+func (s *scheduling) openLedger(ctx context.Context, client *wire.Client) error {
 	if s.set.Records == cli.InRedis {
 		s.ledger = agenda.NewLedger(client, agenda.Options{
 			Retention: s.set.Retention, MaxDelay: s.set.Limits.MaxDelay, Streams: s.set.Sink == cli.InRedis,
@@ -198,17 +199,17 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 		return err
 	}
 	s.table = table
-	s.ledger = scheduler.NewTableLedger(table, index, nil)
+	s.ledger = scheduler.NewTableLedger(table, s.index, nil)
 	s.intake = s.ledger
 	if s.feed != nil {
-		s.intake = scheduler.NewTableLedger(table, index, s.feed)
+		s.intake = scheduler.NewTableLedger(table, s.index, s.feed)
 	}
 	return nil
 }
 
 // reconciler returns the actor that adds events of the table that the index lacks.
-func (s *scheduling) reconciler(index agenda.Index, watch *telemetry.Scheduler) scheduler.Actor {
-	r := scheduler.NewReconciler(s.table, index, scheduler.ReconcilerOptions{
+func (s *scheduling) reconciler(watch *telemetry.Scheduler) scheduler.Actor {
+	r := scheduler.NewReconciler(s.table, s.index, scheduler.ReconcilerOptions{
 		Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: s.actors.Now, Notify: s.actors.Notify, Found: watch.Reconciled,
 	})
 	return scheduler.Actor{Name: "reconciler", Step: r.Step}
@@ -223,6 +224,14 @@ func (s *scheduling) prepare(ctx context.Context) error {
 		}
 		if err := errors.Join(s.table.Check(ctx)); err != nil {
 			s.log.WarnContext(ctx, "the table is incomplete", "err", err)
+		}
+	}
+	if s.table == nil {
+		switch abandoned, err := s.index.Abandon(ctx); {
+		case err != nil:
+			return err
+		case abandoned:
+			s.log.WarnContext(ctx, "events that were scheduled with SCHEDULER_RECORDS=dynamodb and are still pending wait until a scheduler with that setting runs")
 		}
 	}
 	err := s.actors.Prepare(ctx)

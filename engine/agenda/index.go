@@ -162,6 +162,13 @@ func (x Index) InRedis(ctx context.Context, partition int, ids []string) (kept [
 	return kept, nil
 }
 
+// Abandon records that a Ledger has replaced the index, and reports whether that is new. Events that are open
+// in the table then wait for a process with an Index, which completes it anew.
+func (x Index) Abandon(ctx context.Context) (bool, error) {
+	n, err := x.rdb.Del(ctx, x.keys.complete()).Result()
+	return n > 0, store.Failed("abandon the index", err)
+}
+
 // Complete reports whether the index holds all open events: SetComplete was called and nothing has been
 // lost since.
 func (x Index) Complete(ctx context.Context) (bool, error) {

@@ -135,7 +135,7 @@ func (l Limits) CheckDue(due, now time.Time) error {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z07:00") }
 	switch earliest, latest := now.Add(l.MinDelay), now.Add(l.MaxDelay); {
 	case due.IsZero():
-		return errors.New("execute_at is missing: want a Unix time in seconds, or execute_time, or after")
+		return errors.New("execute_at is missing: want a Unix time in seconds, or execute_time with nanos from 0 to 999,999,999, or after")
 	case !due.After(now):
 		return fmt.Errorf("execute_at %s has passed: it is %s", at(due), at(now))
 	case due.Before(earliest):

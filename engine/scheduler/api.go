@@ -254,7 +254,7 @@ func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Even
 func (a *API) Partitions(ctx context.Context, from, count int) (schedule.Members, schedule.Outcome, error) {
 	var out schedule.Outcome
 	if count < 0 || count > MaxPartitions {
-		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, MaxPartitions)
+		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d", count, MaxPartitions)
 		return schedule.Members{}, out, nil
 	}
 	var conflict error

@@ -34,8 +34,8 @@ func cutCertificates(address string) (rest string, files certificates) {
 	return rest, files
 }
 
-// use makes a configuration use the files; a nil one is that of a client without TLS. The client certificate is
-// read again for each connection, since it is replaced before it expires.
+// use makes a configuration use the files; a nil one is that of a client without TLS. The CA is read once, and the
+// client certificate again for each connection, since it is replaced before it expires.
 func (f certificates) use(config *tls.Config) error {
 	switch {
 	case f == certificates{}:

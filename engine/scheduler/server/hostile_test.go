@@ -199,11 +199,16 @@ func TestImpossibleTimes(t *testing.T) {
 	c := r.client(t)
 	for _, at := range []*timestamppb.Timestamp{
 		{Seconds: 1<<63 - 1}, {Seconds: -1 << 63}, {Seconds: 1 << 62, Nanos: 1<<31 - 1}, {Nanos: -1 << 31}, {Seconds: -1 << 62, Nanos: -1},
+		{Seconds: request(1).ExecuteAt, Nanos: 1e9}, {Seconds: request(1).ExecuteAt, Nanos: -1},
 	} {
+		want := "execute_time with nanos from 0 to 999,999,999"
+		if at.Nanos == 0 {
+			want = map[bool]string{true: "is too late", false: "has passed"}[at.Seconds > 0]
+		}
 		one := request(1)
 		one.ExecuteTime = at
 		out, err := c.Schedule(t.Context(), one)
-		if message := out.GetStatus().GetMessage(); err != nil || out.GetStatus().GetCode() != schedulerpb.StatusCode_BAD_REQUEST || strings.Contains(message, "is too late") != (at.GetSeconds() > 0) {
+		if message := out.GetStatus().GetMessage(); err != nil || out.GetStatus().GetCode() != schedulerpb.StatusCode_BAD_REQUEST || !strings.Contains(message, want) {
 			t.Errorf("execute_time %v: %v, %v", at, out, err)
 		}
 		if _, err := list(t, c, &schedulerpb.ListRequest{DueAfter: at, DueBefore: at}); err != nil {

@@ -119,10 +119,13 @@ func (s *service) Partitions(ctx context.Context, r *schedulerpb.PartitionsReque
 	return out, nil
 }
 
-// due returns the time that a client requests, zero if it names none.
+// due returns the time that a client requests, zero if it names none or one that is not valid.
 func due(seconds int64, at *timestamppb.Timestamp) time.Time {
 	if at == nil && seconds != 0 {
 		at = &timestamppb.Timestamp{Seconds: seconds}
+	}
+	if n := at.GetNanos(); n < 0 || n >= int32(time.Second) {
+		return time.Time{}
 	}
 	return timeOf(at)
 }

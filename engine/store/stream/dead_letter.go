@@ -29,6 +29,8 @@ type DeadLetter struct {
 	Fields []string    // field names and values of the dead-lettered entry
 	Timer  string      // for a timer that could not fire: its member, instead of Event and Fields
 	Err    error       // why it cannot be replayed; nil if it can
+	// Unreadable is why the event cannot be read, so that a replay makes another dead letter; nil if it can.
+	Unreadable error
 
 	Reason, Service           string
 	Attempts                  int
@@ -128,8 +130,7 @@ func (s Streams) deadLetterOf(e store.Entry) (DeadLetter, bool) {
 
 // read decodes the original event from its fields.
 func (l *DeadLetter) read(s *store.Store) {
-	// An unreadable event was dead-lettered because of the error, so it is known already.
-	l.Event, _ = s.Decode(l.Fields)
+	l.Event, l.Unreadable = s.Decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
 	if l.Event.Type == "" && len(l.Fields) > 0 {
