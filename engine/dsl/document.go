@@ -36,7 +36,7 @@ var (
 // and document last. Jumps and reachability are checked after the tasks are parsed.
 func newDocument(name string, text []byte, def *Definition) *document {
 	r := &reader{Collector: yaml.NewCollector(name, languageKeys()...)}
-	e := &expressions{reader: r, source: source{text: text}}
+	e := &expressions{reader: r, source: newSource(text)}
 	c := &connections{expressions: e, policies: map[string]*Authentication{}}
 	t := &tasks{
 		expressions: e,

@@ -108,43 +108,28 @@ func (d Duration) String() string {
 }
 
 // amounts is a duration before rounding.
-type amounts struct{ months, days, nanos amount }
+type amounts struct{ months, days, nanos big.Rat }
 
-// amount is a sum of an integer and a fraction.
-type amount struct {
-	whole int64
-	exact big.Rat // amounts that are large or not whole, since computing with them takes long
-}
-
-// add adds a decimal number times a factor.
-func (a *amount) add(digits string, factor int64) {
-	const few = 6 // digits, so that whole cannot overflow
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && len(digits) <= few {
-		a.whole += n * factor
-		return
-	}
+// add adds a decimal number times a factor to an amount.
+func add(amount *big.Rat, digits string, factor int64) {
 	n, _ := new(big.Rat).SetString(digits)
-	a.exact.Add(&a.exact, n.Mul(n, new(big.Rat).SetInt64(factor)))
+	amount.Add(amount, n.Mul(n, new(big.Rat).SetInt64(factor)))
 }
 
-// sum returns the integer part of a non-negative amount plus more, and the remainder.
-func (a *amount) sum(more *big.Rat) (*big.Int, *big.Rat) {
-	r := new(big.Rat).SetInt64(a.whole)
-	r.Add(r, &a.exact).Add(r, more)
-	quotient, remainder := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
-	return quotient, new(big.Rat).SetFrac(remainder, r.Denom())
+// split returns the integer part of a non-negative amount plus more, and the remainder.
+func split(amount, more *big.Rat) (*big.Int, *big.Rat) {
+	sum := new(big.Rat).Add(amount, more)
+	quotient, remainder := new(big.Int).QuoRem(sum.Num(), sum.Denom(), new(big.Int))
+	return quotient, new(big.Rat).SetFrac(remainder, sum.Denom())
 }
 
 // duration rounds up to nanoseconds so that no timer fires early. A fraction of a month counts as
 // that fraction of 30 days.
 func (a *amounts) duration() Duration {
-	if a.months.exact.Sign() == 0 && a.days.exact.Sign() == 0 && a.nanos.exact.Sign() == 0 {
-		return Duration{Months: a.months.whole, Days: a.days.whole, Clock: time.Duration(a.nanos.whole)}
-	}
 	const day = int64(24 * time.Hour)
-	months, part := a.months.sum(new(big.Rat))
-	days, part := a.days.sum(part.Mul(part, big.NewRat(30, 1)))
-	nanos, rest := a.nanos.sum(part.Mul(part, big.NewRat(day, 1)))
+	months, part := split(&a.months, new(big.Rat))
+	days, part := split(&a.days, part.Mul(part, big.NewRat(30, 1)))
+	nanos, rest := split(&a.nanos, part.Mul(part, big.NewRat(day, 1)))
 	if rest.Sign() > 0 {
 		nanos.Add(nanos, big.NewInt(1))
 	}
@@ -253,9 +238,9 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 			return Duration{}, &durationError{key + " is negative", "a duration cannot lead into the past"}
 		}
 		if unit, ofClock := units[key]; ofClock {
-			total.nanos.add(n.String(), int64(unit))
+			add(&total.nanos, n.String(), int64(unit))
 		} else {
-			total.days.add(n.String(), 1)
+			add(&total.days, n.String(), 1)
 		}
 	}
 	return total.duration(), nil
@@ -319,7 +304,7 @@ func durationOfISO(s string) (d Duration, ok bool) {
 	}
 	type unit struct {
 		designator byte
-		sum        *amount
+		sum        *big.Rat
 		factor     int64
 	}
 	var total amounts
@@ -339,7 +324,7 @@ func durationOfISO(s string) (d Duration, ok bool) {
 			if i < 0 {
 				return d, false
 			}
-			units[i].sum.add(digits, units[i].factor)
+			add(units[i].sum, digits, units[i].factor)
 			text, units = text[len(digits)+1:], units[i+1:]
 		}
 	}

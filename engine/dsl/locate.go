@@ -13,8 +13,8 @@ import (
 // expression or the JSON Schema keyword that its detail quotes, if found below ref, otherwise that
 // of ref. ok is false if the document has no ref.
 func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
-	src := source{text: bytes.TrimPrefix(d.Source, []byte("\ufeff"))}
-	at, n := yaml.Read(yaml.NewCollector(""), src.text).At(ref)
+	text := bytes.TrimPrefix(d.Source, []byte("\ufeff"))
+	at, n := yaml.Read(yaml.NewCollector(""), text).At(ref)
 	if n == nil {
 		return at, false
 	}
@@ -27,7 +27,7 @@ func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	if _, rest, found := strings.Cut(detail, "expression "); found {
 		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
 			if expression, err := strconv.Unquote(quoted); err == nil {
-				if place, found := src.find(n, strings.TrimSuffix(expression, "…")); found {
+				if place, found := newSource(text).find(n, strings.TrimSuffix(expression, "…")); found {
 					return place, true
 				}
 			}

@@ -473,9 +473,3 @@ func (t *treeBuilder) whole(n *Node, digits string, base int) {
 		n.Data = i
 	}
 }
-
-// Unescape returns the string that is written as s in double quotes.
-func Unescape(s string) (text string, ok bool) {
-	err := yaml3.Unmarshal([]byte(`"`+s+`"`), &text)
-	return text, err == nil
-}
