@@ -36,7 +36,7 @@ func (m *machine) iterate(n *Node, data any) {
 		m.complete(n, data, "")
 		return
 	}
-	n.Vars = n.Vars[:0].bind(f.Each, items[n.For.Index]).bind(f.At, n.For.Index)
+	n.Vars = map[string]Data{f.Each: {items[n.For.Index]}, f.At: {n.For.Index}}
 	if f.While != nil {
 		ok, err := f.While.Test(m.innerScope(n, data))
 		if err != nil {

@@ -319,7 +319,7 @@ func (m *machine) work(n *Node) {
 	}
 	item := l.Consumed[l.Handled]
 	l.Busy = true
-	n.Vars = n.Vars[:0].bind(f.Item, item.V).bind(f.At, l.Handled)
+	n.Vars = map[string]Data{f.Item: item, f.At: {l.Handled}}
 	if len(f.Do) == 0 {
 		m.nextEvent(n, item.V)
 		return

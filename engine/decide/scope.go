@@ -87,8 +87,8 @@ func (v *view) value(name string) (any, error) {
 // those around its call.
 func (n *Node) bound(name string) (any, bool) {
 	for ; n != nil && n.task.Kind != dsl.Call; n = n.parent {
-		if value, ok := n.Vars.find(name); ok {
-			return value, true
+		if value, ok := n.Vars[name]; ok {
+			return value.V, true
 		}
 	}
 	return nil, false

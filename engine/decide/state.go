@@ -85,15 +85,15 @@ type State struct {
 
 // Node is an active task: one that has started and not ended.
 type Node struct {
-	Run           event.Run     `json:"run"`
-	StartedAt     time.Time     `json:"started_at"`
-	Raw           Data          `json:"raw,omitzero"`   // input as received
-	Input         Data          `json:"input,omitzero"` // input after input.from
-	Timers        []event.Timer `json:"timers,omitempty"`
-	Children      []*Node       `json:"children,omitempty"`
-	Vars          bindings      `json:"variables,omitempty"`      // variables for the tasks inside
-	OwnContext    *ContextValue `json:"own_context,omitempty"`    // own $context of a fork's branch
-	ContextBefore *ContextValue `json:"context_before,omitempty"` // $context before the task first changed it
+	Run           event.Run       `json:"run"`
+	StartedAt     time.Time       `json:"started_at"`
+	Raw           Data            `json:"raw,omitzero"`   // input as received
+	Input         Data            `json:"input,omitzero"` // input after input.from
+	Timers        []event.Timer   `json:"timers,omitempty"`
+	Children      []*Node         `json:"children,omitempty"`
+	Vars          map[string]Data `json:"variables,omitempty"`      // variables for the tasks inside
+	OwnContext    *ContextValue   `json:"own_context,omitempty"`    // own $context of a fork's branch
+	ContextBefore *ContextValue   `json:"context_before,omitempty"` // $context before the task first changed it
 
 	At           int `json:"at,omitempty"`            // index of the current task of a list
 	Visit        int `json:"visit,omitempty"`         // number of jumps back in the list

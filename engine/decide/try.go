@@ -100,7 +100,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 	}
 	m.cancelKind(n, event.TimeoutTimer, overallKey)
 	n.Try.Catching = true
-	n.Vars = bindings{{c.As, failure}}
+	n.Vars = map[string]Data{c.As: {failure}}
 	if len(c.Do) == 0 {
 		m.complete(n, n.Input.V, c.Then)
 		return
@@ -138,7 +138,7 @@ func (ev *evaluator) conditions(n *Node, when, exceptWhen *expr.Program, failure
 
 // bindError binds the error's variable of a try until unbind.
 func (n *Node) bindError(failure map[string]any) (unbind func()) {
-	n.Vars = bindings{{n.task.Try.Catch.As, failure}}
+	n.Vars = map[string]Data{n.task.Try.Catch.As: {failure}}
 	return func() { n.Vars = nil }
 }
 

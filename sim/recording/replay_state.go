@@ -117,8 +117,8 @@ func (x *executionReplay) openTask(n *decide.Node) OpenTask {
 	if len(n.Vars) > 0 {
 		out.Variables = map[string]json.RawMessage{}
 	}
-	for name, value := range n.Vars.All {
-		out.Variables[name] = canonical.Encode(value)
+	for name, value := range n.Vars {
+		out.Variables[name] = canonical.Encode(value.V)
 	}
 	if n.OwnContext != nil {
 		out.Context = canonical.Encode(n.OwnContext.Context.V)
