@@ -1,7 +1,7 @@
 package report
 
 import (
-	"slices"
+	"fmt"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -12,15 +12,13 @@ import (
 // of tasks, which a history does not contain.
 type historyReplay struct {
 	env   *decide.Env
-	state *decide.State
-	made  []event.Event // decided but not yet read from the history
+	state *decide.State // nil: the history differs, because of other code or secrets
 }
 
-// follow replays an event.
-func (r *Recording) follow(e event.Event) {
+// follow replays an event of a run, and keeps the input of a task that begins.
+func (r *Recording) follow(e event.Event, x *run) {
 	w := r.replays[e.Execution]
 	if w == nil {
-		x := r.byKey[key(e.Execution, "")]
 		if e.Type != event.ExecutionStarted || x == nil || x.doc == nil {
 			return
 		}
@@ -32,60 +30,30 @@ func (r *Recording) follow(e event.Event) {
 	if w.state == nil {
 		return
 	}
-	decided, ok := w.take(e)
-	if !ok {
-		w.state = nil // the history differs: other code or secrets
+	if w.take(e) != nil {
+		w.state = nil
 		return
 	}
-	for _, d := range decided {
-		r.inputs(w, d)
-	}
-}
-
-// take applies an event and returns the decided events.
-func (w *historyReplay) take(e event.Event) (decided []event.Event, ok bool) {
-	if i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task }); i >= 0 {
-		w.made = slices.Delete(w.made, i, i+1)
-		return nil, true
-	}
-	switch e.Type {
-	case event.TaskRequested, event.TimerScheduled, event.TimerCancelled,
-		event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		return nil, false
-	default:
-	}
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	var d decide.Decision
-	applied, err := w.state.Apply(w.env, e, &d)
-	if err != nil || !applied {
-		return nil, false
-	}
-	w.made = append(w.made, d.History[1:]...)
-	return d.History[1:], true
-}
-
-// inputs keeps the input of a task until the event of its start is read.
-func (r *Recording) inputs(w *historyReplay, e event.Event) {
 	if e.Type != event.TaskRequested {
 		return
 	}
-	scope := w.state.ScopeOf(w.env, e.Task)
-	if scope == nil {
-		return
+	if scope := w.state.ScopeOf(w.env, e.Task); scope != nil {
+		x.input = r.datum(canonical.Encode(scope.Dot))
+		if context, err := scope.Var("context"); err == nil && !empty(context) {
+			x.context = r.datum(canonical.Encode(context))
+		}
 	}
-	g := taskInput{input: r.datum(canonical.Encode(scope.Dot))}
-	if context, err := scope.Var("context"); err == nil && !empty(context) {
-		g.context = r.datum(canonical.Encode(context))
-	}
-	r.given[key(e.Execution, e.Task)] = g
 }
 
-// taskInput is the input of a task.
-type taskInput struct{ input, context *datum }
+// take applies an event. It converts a panic of the engine into an error.
+func (w *historyReplay) take(e event.Event) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("decide: %v", p)
+		}
+	}()
+	return w.state.Replay(w.env, []event.Event{e})
+}
 
 func empty(v any) bool {
 	object, ok := v.(map[string]any)

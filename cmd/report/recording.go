@@ -38,7 +38,6 @@ type Recording struct {
 
 	executions map[string]*history.Execution
 	replays    map[string]*historyReplay
-	given      map[string]taskInput // inputs of runs that have not begun
 	faults     []*fault
 	tasks      int
 	result     *recording.ResultLine
@@ -47,7 +46,7 @@ type Recording struct {
 
 // NewRecording returns an empty recording with a name.
 func NewRecording(name string) *Recording {
-	return &Recording{Name: name, executions: map[string]*history.Execution{}, byKey: map[string]*run{}, replays: map[string]*historyReplay{}, given: map[string]taskInput{}}
+	return &Recording{Name: name, executions: map[string]*history.Execution{}, byKey: map[string]*run{}, replays: map[string]*historyReplay{}}
 }
 
 // fault is a line of a recording about a fault, of any version.

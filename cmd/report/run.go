@@ -104,7 +104,7 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 		Moment: history.Moment{At: e.Time, Version: entry.Version}, n: r.history, typ: e.Type, run: r.note(e, entry),
 		text: short(history.Happens(e), longestText), data: r.datum(e.Data),
 	}
-	r.follow(e)
+	r.follow(e, h.run)
 	r.events = append(r.events, h)
 	return nil
 }
@@ -198,7 +198,6 @@ func (r *Recording) documentOf(execution string, s *history.Data) *document {
 
 // begin fills in a task run.
 func (r *Recording) begin(x *run) {
-	id := key(x.execution, x.String())
 	x.parent = r.byKey[key(x.execution, x.Parent.String())]
 	x.doc = r.byKey[key(x.execution, "")].doc
 	if x.doc != nil {
@@ -206,10 +205,6 @@ func (r *Recording) begin(x *run) {
 	}
 	if x.def != nil {
 		x.Name, x.Kind, x.detail = x.def.Name, string(x.def.Kind), graph.Detail(x.def)
-	}
-	if g, ok := r.given[id]; ok {
-		x.input, x.context = g.input, g.context
-		delete(r.given, id)
 	}
 }
 
