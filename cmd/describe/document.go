@@ -38,16 +38,6 @@ func Document(def *dsl.Definition) *tui.Document {
 	return d
 }
 
-// Read converts the text of a registered workflow. If this version of flunq cannot parse
-// it, the result has no tasks.
-func Read(workflow, text string) *tui.Document {
-	def, _, err := dsl.Parse(workflow, []byte(text))
-	if err != nil {
-		return &tui.Document{Name: workflow, Text: text}
-	}
-	return Document(def)
-}
-
 // does says what a task does, without its kind.
 func does(t *dsl.Task) string {
 	detail := strings.TrimPrefix(strings.TrimPrefix(graph.Detail(t), string(t.Kind)), " ")

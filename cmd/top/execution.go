@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
@@ -36,7 +35,7 @@ func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err
 		return out, err
 	}
 	out.Row, out.Version = executionRow(x), x.Version
-	if out.Document, err = l.docs.of(ctx, l.store, x); err != nil {
+	if out.Document, err = l.document(ctx, x); err != nil {
 		return out, err
 	}
 	if err := l.input(ctx, x, &out); err != nil {
@@ -184,32 +183,20 @@ func (l *Live) Activities(ctx context.Context, ids []string) ([]tui.Activity, er
 	return out, nil
 }
 
-// documents caches the documents that executions run, by hash.
-type documents struct {
-	mu    sync.Mutex
-	known map[string]*tui.Document
-}
-
-// maxDocuments is the size of the cache.
-const maxDocuments = 50
-
-// of returns the document that an execution runs, nil if it is unknown.
-func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := x.Workflow + " " + x.Definition
-	if doc := d.known[key]; doc != nil {
-		return doc, nil
+// document returns the document that an execution runs, nil if it is unknown. If this version of flunq
+// cannot parse it, it has no tasks.
+func (l *Live) document(ctx context.Context, x store.Execution) (*tui.Document, error) {
+	if x.Definition == "" {
+		return nil, nil
 	}
-	text, err := actions.DocumentText(ctx, st, x)
+	if env, err := l.definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition); err == nil {
+		return describe.Document(env.Definition()), nil
+	}
+	text, err := actions.DocumentText(ctx, l.store, x)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	if d.known == nil || len(d.known) >= maxDocuments {
-		d.known = map[string]*tui.Document{}
-	}
-	d.known[key] = describe.Read(x.Workflow, text)
-	return d.known[key], nil
+	return &tui.Document{Name: x.Workflow, Text: text}, nil
 }
 
 // historyPage is the maximum number of events that History returns.

@@ -47,9 +47,8 @@ type Live struct {
 
 	noIdle   bool // this Redis does not report when consumers were last active
 	sample   sampler
-	known    tenants
-	cluster  clusterState
-	docs     documents
+	tenants  cached[[]string]
+	cluster  cached[store.Cluster]
 	examiner *examine.Examiner
 }
 
@@ -89,25 +88,22 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", tui.ErrLost, err)
 }
 
-// tenants caches the names of the tenants.
-type tenants struct {
+// cached is a value that is read again when it is too old.
+type cached[T any] struct {
 	mu    sync.Mutex
-	names []string
+	value T
 	asked time.Time
 }
 
-// tenantsEvery is how long the cache is valid.
-const tenantsEvery = 30 * time.Second
-
-func (t *tenants) all(ctx context.Context, st *store.Store) ([]string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.asked.IsZero() && time.Since(t.asked) < tenantsEvery {
-		return t.names, nil
+func (c *cached[T]) get(ctx context.Context, maxAge time.Duration, read func(context.Context) (T, error)) (T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) < maxAge {
+		return c.value, nil
 	}
-	names, err := st.Tenants(ctx)
+	value, err := read(ctx)
 	if err == nil {
-		t.names, t.asked = names, time.Now()
+		c.value, c.asked = value, time.Now()
 	}
-	return names, err
+	return value, err
 }

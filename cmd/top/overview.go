@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
@@ -327,7 +326,8 @@ const tooLate = 5 * time.Second
 // notes adds warnings.
 func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	note := func(format string, args ...any) { o.Notes = append(o.Notes, fmt.Sprintf(format, args...)) }
-	all, err := l.known.all(ctx, l.store)
+	const tenantsMaxAge, clusterMaxAge = 30 * time.Second, 5 * time.Second
+	all, err := l.tenants.get(ctx, tenantsMaxAge, l.store.Tenants)
 	if err != nil {
 		return err
 	}
@@ -368,44 +368,29 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	if readable >= 0 && o.Now.Sub(o.Due[readable].At) > tooLate {
 		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[readable].At).Round(time.Second)))
 	}
-	if l.store.Clustered() {
-		return l.cluster.notes(ctx, l.store, note)
+	if !l.store.Clustered() {
+		return nil
 	}
-	return nil
+	known, err := l.cluster.get(ctx, clusterMaxAge, l.store.Cluster)
+	if err == nil {
+		clusterNotes(known, note)
+	}
+	return err
 }
 
-// clusterState caches what a Redis Cluster says about itself.
-type clusterState struct {
-	mu    sync.Mutex
-	known store.Cluster
-	asked time.Time
-}
-
-// clusterEvery is how long the cache is valid.
-const clusterEvery = 5 * time.Second
-
-// notes adds warnings about the masters of a cluster.
-func (c *clusterState) notes(ctx context.Context, st *store.Store, note func(format string, args ...any)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.asked) >= clusterEvery {
-		known, err := st.Cluster(ctx)
-		if err != nil {
-			return err
-		}
-		c.known, c.asked = known, time.Now()
-	}
-	if c.known.Uncovered > 0 {
+// clusterNotes adds warnings about the masters of a cluster.
+func clusterNotes(known store.Cluster, note func(format string, args ...any)) {
+	if known.Uncovered > 0 {
 		whose := "their tenants wait"
-		if c.known.Down {
+		if known.Down {
 			whose = "every tenant waits"
 		}
-		note("%s of the cluster have no master: %s", history.Count(c.known.Uncovered, "slot"), whose)
+		note("%s of the cluster have no master: %s", history.Count(known.Uncovered, "slot"), whose)
 	}
-	if len(c.known.Gone) > 0 {
-		note("out of reach: %s", strings.Join(c.known.Gone, ", "))
+	if len(known.Gone) > 0 {
+		note("out of reach: %s", strings.Join(known.Gone, ", "))
 	}
-	for _, m := range c.known.Masters {
+	for _, m := range known.Masters {
 		const full = 90 // percent
 		switch {
 		case m.Err != nil:
@@ -416,7 +401,6 @@ func (c *clusterState) notes(ctx context.Context, st *store.Store, note func(for
 			note("master %s has no replica", m.Address)
 		}
 	}
-	return nil
 }
 
 // scheduled adds the number of scheduled events, and a note if they are not published in time.
