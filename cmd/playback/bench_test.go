@@ -22,7 +22,7 @@ func BenchmarkLongRun(b *testing.B) {
 	look := func() {
 		ok(f.Overview(ctx))
 		ok(f.Execution(ctx, "run-1"))
-		ok(f.Page(ctx, tui.Query{Table: tui.Events}))
+		ok(f.Page(ctx, tui.Query{Table: tui.Events, Limit: 100}))
 	}
 	b.Run("step", func(b *testing.B) {
 		f.At(len(r.events)/2, time.Time{})

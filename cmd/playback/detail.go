@@ -12,12 +12,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail returns all details of a row.
-func (pb *Playback) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
-	if table == tui.Executions {
-		x, err := pb.Execution(ctx, id)
-		return x.Detail, err
-	}
+// Detail returns all details of a row that is no execution.
+func (pb *Playback) Detail(_ context.Context, table tui.Table, id string) (tui.Detail, error) {
 	pb.lock()
 	defer pb.mu.Unlock()
 	if table == tui.Timers {

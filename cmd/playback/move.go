@@ -202,10 +202,6 @@ const maxMarks = 500
 
 // timerMarks returns the moments at which timers fire, thinned out for the time bar.
 func (pb *Playback) timerMarks() []time.Time {
-	if pb.marked == len(pb.fired) {
-		return pb.marks
-	}
-	pb.marked = len(pb.fired)
 	apart := time.Duration(0)
 	if len(pb.fired) > maxMarks {
 		apart = pb.frames[len(pb.frames)-1].at.Sub(pb.opts.Start) / maxMarks
@@ -217,6 +213,5 @@ func (pb *Playback) timerMarks() []time.Time {
 			marks = append(marks, at)
 		}
 	}
-	pb.marks = marks
 	return marks
 }

@@ -3,6 +3,7 @@ package playback
 import (
 	"context"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/tui"
@@ -39,7 +40,7 @@ func (pb *Playback) Overview(context.Context) (tui.Overview, error) {
 
 func (pb *Playback) counts() tui.Counts {
 	t := pb.tally(pb.playhead.n)
-	overdue, _ := slices.BinarySearchFunc(pb.open().timers, pb.playhead.at, byMoment)
+	overdue, _ := slices.BinarySearchFunc(pb.open().timers, pb.playhead.at, func(t *interval, at time.Time) int { return t.timer.Due.Compare(at) })
 	return tui.Counts{
 		Open: int64(t.executions[openKind]), Completed: int64(t.executions[completedKind]),
 		Faulted: int64(t.executions[faultedKind]), Cancelled: int64(t.executions[cancelledKind]),

@@ -11,38 +11,25 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// The default page size, and how many rows a page searches if a filter matches few.
-const (
-	defaultRows = 100
-	maxScanned  = 5000
-)
+// maxScanned is how many rows a page searches if a filter matches few.
+const maxScanned = 5000
 
-// Page returns a part of a table.
+// Page returns a part of a table: timers with the next one first, anything else with the latest one first.
 func (pb *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 	pb.lock()
 	defer pb.mu.Unlock()
-	if q.Limit <= 0 {
-		q.Limit = defaultRows
-	}
 	switch q.Table {
 	case tui.Executions:
-		return pb.executions(q)
+		n, _ := slices.BinarySearchFunc(pb.tracks, pb.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
+		return backwards(q, n, func(at int) tui.Row { return pb.executionRow(pb.tracks[at]) })
 	case tui.Timers:
 		return pb.timers(q)
 	case tui.DeadLetters:
 		n, _ := slices.BinarySearch(pb.dead, pb.playhead.n)
 		return backwards(q, n, func(at int) tui.Row { return pb.deadLetterRow(pb.dead[at]) })
-	case tui.Events:
-		return backwards(q, pb.playhead.n, pb.eventRow)
 	default:
-		return tui.Page{}, fmt.Errorf("unknown table %d", q.Table)
+		return backwards(q, pb.playhead.n, pb.eventRow)
 	}
-}
-
-// executions returns executions, latest first.
-func (pb *Playback) executions(q tui.Query) (tui.Page, error) {
-	n, _ := slices.BinarySearchFunc(pb.tracks, pb.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
-	return backwards(q, n, func(at int) tui.Row { return pb.executionRow(pb.tracks[at]) })
 }
 
 // timers returns timers, the next one first.

@@ -43,8 +43,6 @@ type Playback struct {
 	fired     []int       // frames in which a timer fired
 	failed    []int       // frames in which an execution failed
 	dead      []int       // frames with dead letters
-	marks     []time.Time // see timerMarks
-	marked    int         // number of fired frames in marks
 	docs      map[*dsl.Definition]*document
 	notes     []string
 

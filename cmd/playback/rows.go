@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
-	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -30,9 +29,6 @@ func (pb *Playback) shown(e event.Event) event.Event {
 func (pb *Playback) read(fr *frame, into any) bool {
 	return json.Unmarshal(pb.redacted(fr.Data), into) == nil
 }
-
-// byMoment orders timers by due time.
-func byMoment(t *interval, at time.Time) int { return t.timer.Due.Compare(at) }
 
 func (pb *Playback) executionRow(r *track) tui.Row {
 	version := r.version(pb.playhead.n)

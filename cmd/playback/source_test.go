@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, after := range []string{"x", "-1", "1/x"} {
 		for _, table := range []tui.Table{tui.Executions, tui.Timers, tui.Events} {
-			if _, err := f.Page(t.Context(), tui.Query{Table: table, After: after}); err == nil && (table != tui.Timers || after != "1/2") {
+			if _, err := f.Page(t.Context(), tui.Query{Table: table, After: after, Limit: 1}); err == nil && (table != tui.Timers || after != "1/2") {
 				t.Errorf("table %d goes on behind %q", table, after)
 			}
 		}

@@ -15,12 +15,9 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail returns all details of a row.
+// Detail returns all details of a row that is no execution.
 func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (d tui.Detail, err error) {
 	switch table {
-	case tui.Executions:
-		x, err := l.Execution(ctx, id)
-		return x.Detail, err
 	case tui.Timers:
 		d, err = l.timer(ctx, id)
 	case tui.DeadLetters:

@@ -14,7 +14,6 @@ import (
 
 // How many rows one page searches if a filter matches few of them.
 const (
-	defaultRows  = 100
 	deepScan     = 20_000 // where only ids are compared
 	readScan     = 4000   // where each row is read
 	streamScan   = 2000   // in a stream
@@ -23,9 +22,6 @@ const (
 
 // Page returns a part of a table. Its cost does not depend on the size of the table.
 func (l *Live) Page(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	if q.Limit <= 0 {
-		q.Limit = defaultRows
-	}
 	switch q.Table {
 	case tui.Executions:
 		page, err = l.executions(ctx, q)
