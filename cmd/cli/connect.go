@@ -28,6 +28,7 @@ type Target struct {
 	tenantless bool // the command does not act for one tenant
 	ReadOnly   bool // the command writes nothing, so its scripts do not wait for replicas
 
+	Secrets   string         // the file of the secrets that documents may need for their decisions; "": none
 	Scheduler *SchedulerFile // may also name a Redis; may be nil
 }
 
@@ -69,10 +70,11 @@ func (r *Remote) Close() { _ = r.Redis.Close() }
 
 // Connect connects to the selected Redis. The flags take precedence over the environment, the
 // configuration and a running flunq dev, in this order.
-func (t *Target) Connect(ctx context.Context) (*Remote, error) { return t.ConnectWith(ctx, nil) }
-
-// ConnectWith is like Connect, for a command that knows secrets.
-func (t *Target) ConnectWith(ctx context.Context, secrets map[string]any) (*Remote, error) {
+func (t *Target) Connect(ctx context.Context) (*Remote, error) {
+	secrets, err := ReadSecrets(ctx, t.Sh, t.Secrets)
+	if err != nil {
+		return nil, err
+	}
 	p, err := t.Resolve(ctx)
 	if err != nil {
 		return nil, err

@@ -74,24 +74,6 @@ func (o *operator) trail(ctx context.Context, r *cli.Remote, tenant, action, sub
 	return r.Store.Audit(ctx, tenant, store.AuditEntry{Action: action, Subject: subject, By: o.by()})
 }
 
-// runWithSecrets is like cli.Target.Run, for a command that knows the secrets in a file, which
-// documents may need for their decisions. Without a file there are none.
-func (c command) runWithSecrets(file *string, run func(context.Context, *cli.Remote, []string) error) func(*cobra.Command, []string) error {
-	return func(cc *cobra.Command, args []string) error {
-		ctx := cc.Context()
-		secrets, err := cli.ReadSecrets(ctx, c.sh, *file)
-		if err != nil {
-			return err
-		}
-		r, err := c.target.ConnectWith(ctx, secrets)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		return run(ctx, r, args)
-	}
-}
-
 // batch is shared by the commands that change executions, either by id or selected by flags.
 type batch struct {
 	change

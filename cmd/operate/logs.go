@@ -25,8 +25,7 @@ import (
 type attemptLog struct {
 	command
 
-	follow  bool
-	secrets string
+	follow bool
 
 	wanted   func(*history.TaskRun) bool
 	runs     *history.Execution
@@ -74,9 +73,9 @@ redirected_from, status} as recorded, output, error.`,
 	l.command = newCommand(c, sh, "text", "json", "jsonl", "yaml")
 	l.out = cli.Stream[attemptRow]{Sh: sh, Format: l.format, Text: l.text}
 	c.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the attempts until the execution ends")
-	c.Flags().StringVar(&l.secrets, "secrets", "", "read the secrets from `FILE`, for requests that contain them (shown as ***)")
+	c.Flags().StringVar(&l.target.Secrets, "secrets", "", "read the secrets from `FILE`, for requests that contain them (shown as ***)")
 	c.ValidArgsFunction = cli.CompleteExecutions(l.target)
-	c.RunE = l.runWithSecrets(&l.secrets, l.run)
+	c.RunE = l.target.Run(l.run)
 	return c
 }
 

@@ -21,11 +21,11 @@ import (
 type migration struct {
 	command
 
-	selection             *selection
-	as                    *operator
-	name, to              string // the workflow, if it is given, and the version
-	from, secrets, reason string
-	dry                   bool
+	selection    *selection
+	as           *operator
+	name, to     string // the workflow, if it is given, and the version
+	from, reason string
+	dry          bool
 }
 
 // NewMigrateCommand returns the command flunq migrate.
@@ -67,12 +67,12 @@ exit code is 4 if one of them cannot be migrated. Register a version with 'flunq
 	}))
 	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
 	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
-	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
+	f.StringVar(&m.target.Secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.as = operatorFlag(c, sh)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, m.selection.allowed...)
 	c.PreRunE = func(_ *cobra.Command, ids []string) error { return m.check(ids) }
-	c.RunE = m.runWithSecrets(&m.secrets, m.run)
+	c.RunE = m.target.Run(m.run)
 	return c
 }
 

@@ -23,8 +23,8 @@ import (
 type resetCommand struct {
 	batch
 
-	to, iteration, attempt, version, id, secrets, reason string
-	cancel                                               bool
+	to, iteration, attempt, version, id, reason string
+	cancel                                      bool
 }
 
 // NewResetCommand returns the command flunq reset.
@@ -88,10 +88,10 @@ resets no execution twice.`,
 	f.StringVar(&m.version, "version", "", "continue with `VERSION` of the workflow")
 	f.StringVar(&m.id, "id", "", "give the new execution the unused id `ID`, if one execution is named (default: random)")
 	f.BoolVar(&m.cancel, "cancel", false, "cancel the other execution, if it has not ended")
-	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
+	f.StringVar(&m.target.Secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	c.PreRunE = func(_ *cobra.Command, ids []string) error { return m.check(ids) }
-	c.RunE = m.runWithSecrets(&m.secrets, m.run)
+	c.RunE = m.target.Run(m.run)
 	return c
 }
 
