@@ -105,7 +105,12 @@ func TestPermissions(t *testing.T) {
 	if denied := redistest.CLI(t, "-u", admin, "ACL", "LOG"); strings.TrimSpace(denied) != "" {
 		t.Errorf("Redis has denied:\n%s", denied)
 	}
-	_, stderr, code := flunq(t, nil, "serve", "--http", "127.0.0.1:0", "--redis-url", "redis://other:secret@"+server.Addr())
+	redistest.CLI(t, append(append([]string{"-u", admin, "ACL", "SETUSER", "part", "on", ">secret"}, strings.Fields(rules)...), "-xadd")...)
+	_, stderr, code := flunq(t, nil, "start", "../workflows/hello.yaml", "--redis-url", "redis://part:secret@"+server.Addr())
+	if code != 1 || !strings.Contains(stderr, "'flunq serve --help' lists the permissions") {
+		t.Errorf("start without the permission for a command of its script: code %d: %s", code, stderr)
+	}
+	_, stderr, code = flunq(t, nil, "serve", "--http", "127.0.0.1:0", "--redis-url", "redis://other:secret@"+server.Addr())
 	if code != 1 || !strings.Contains(stderr, "NOPERM") || !strings.Contains(stderr, "'flunq serve --help' lists the permissions") {
 		t.Errorf("serve without permissions: code %d: %s", code, stderr)
 	}

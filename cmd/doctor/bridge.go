@@ -94,7 +94,7 @@ func (d *doctor) checkNATS(ctx context.Context, x *exchange) {
 	server := d.settings.Bridge.Server
 	state, err := nats.Inspect(ctx, server, x.publish, x.listen, x.after)
 	if err != nil {
-		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, the user's permissions, and whether the server runs")
+		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA, NATS_TLS_CERT and NATS_STREAM, the user's permissions, and whether the server runs")
 		return
 	}
 	text := fmt.Sprintf("stream %s has %s; %s not yet taken in (NATS_LISTEN)", server.Stream,

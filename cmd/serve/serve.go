@@ -276,8 +276,6 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, nil //nolint:nilerr // the process was stopped
-	case redis.IsPermissionError(err):
-		return nil, fmt.Errorf("%w\n'flunq serve --help' lists the permissions that the user of Redis needs", err)
 	case err != nil:
 		return nil, err
 	}

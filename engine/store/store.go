@@ -96,7 +96,11 @@ func (f *failure) Error() string {
 	if redis.IsOOMError(f.err) {
 		return "redis: " + f.op + ": Redis is full: raise its maxmemory, or remove executions"
 	}
-	return "redis: " + f.op + ": " + f.err.Error()
+	text := "redis: " + f.op + ": " + f.err.Error()
+	if redis.IsPermissionError(f.err) || strings.Contains(text, "The user executing the script can't") { // a command, or a key
+		text += "; 'flunq serve --help' lists the permissions that the user of Redis needs"
+	}
+	return text
 }
 
 func (f *failure) Unwrap() error { return f.err }
