@@ -70,14 +70,21 @@ func (p *serviceHealth) end(now time.Time, err error) {
 }
 
 // health assesses a service. A long step does not count against an executor, since a call may
-// take long.
+// take long and an idle executor waits for one; nor do the failures before that step.
 func (p *serviceHealth) health(now time.Time) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := Health{Kind: p.service.Kind, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}
 	stuck := time.Duration(0)
-	if !p.began.IsZero() && p.service.Kind != "executor" {
+	if !p.began.IsZero() {
 		stuck = now.Sub(p.began)
+	}
+	if p.service.Kind == "executor" {
+		if stuck > slowAfter {
+			h.Failures, h.Err = 0, nil
+			return h
+		}
+		stuck = 0
 	}
 	switch {
 	case p.failed > 0 && now.Sub(p.lastGood) > deadAfter, stuck > deadAfter:

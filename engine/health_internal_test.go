@@ -60,6 +60,22 @@ func TestSlowStep(t *testing.T) {
 	}
 }
 
+// An executor that has failed is healthy again while it waits for a call, or performs one.
+func TestIdleExecutor(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	idle := serviceHealth{service: Service{Kind: "executor"}, lastGood: now}
+	now = now.Add(2 * deadAfter)
+	idle.end(now, errors.New("Redis is full"))
+	idle.begin(now)
+	if h := idle.health(now.Add(time.Second)); h.Status != Unhealthy || h.Err == nil {
+		t.Errorf("%s, %v, want %s with a reason", h.Status, h.Err, Unhealthy)
+	}
+	if h := idle.health(now.Add(slowAfter + time.Second)); h.Status != Healthy || h.Err != nil || h.Failures != 0 {
+		t.Errorf("%+v, want %s", h, Healthy)
+	}
+}
+
 // The heartbeat tells other processes which services have failed for long, and why.
 func TestHeartbeatOfFailingService(t *testing.T) {
 	t.Parallel()
