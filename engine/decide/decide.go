@@ -6,7 +6,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -16,11 +15,10 @@ import (
 // Env holds everything that decisions about one definition need besides the events. It is
 // read-only, and any number of executions may use it concurrently.
 type Env struct {
-	def      *dsl.Definition
-	opts     Options
-	requests map[string]func() requestParts // by the reference of the task
-	base     string                         // base URI of standard errors
-	root     *dsl.Task
+	def  *dsl.Definition
+	opts Options
+	base string // base URI of standard errors
+	root *dsl.Task
 }
 
 // Options configures an Env.
@@ -76,7 +74,7 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 	if opts.Limits == (Limits{}) {
 		opts.Limits = DefaultLimits()
 	}
-	env := &Env{def: def, opts: opts, requests: make(map[string]func() requestParts, def.Size()), base: event.BaseV1}
+	env := &Env{def: def, opts: opts, base: event.BaseV1}
 	if opts.Redactor == nil {
 		env.opts.Redactor = event.NewRedactor(opts.Secrets)
 	}
@@ -84,9 +82,6 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 		env.base = event.BaseMain
 	}
 	env.root = &dsl.Task{Name: def.Document.Name, Kind: dsl.Do, Do: def.Do}
-	for ref, t := range def.Tasks() {
-		env.requests[ref] = sync.OnceValue(func() requestParts { return partsOf(t) }) // most tasks are never requested
-	}
 	return env
 }
 

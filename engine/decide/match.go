@@ -25,74 +25,97 @@ func (ev *evaluator) match(n *Node, to *dsl.Consumption, taken []int, envelope m
 		if to.Mode == "all" && slices.Contains(taken, i) {
 			continue
 		}
-		ok, err := ev.matchesFilter(n, f, envelope)
+		mismatch, keys, err := ev.mismatch(n, f, envelope)
 		if err != nil {
 			return -1, nil, err
 		}
-		if !ok {
-			continue
-		}
-		keys, ok, err := ev.correlates(n, f, envelope)
-		if err != nil {
-			return -1, nil, err
-		}
-		if ok {
+		if mismatch == nil {
 			return i, keys, nil
 		}
 	}
 	return -1, nil, nil
 }
 
-func (ev *evaluator) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]any) (bool, error) {
+// mismatch returns nil if a filter accepts an event, and the correlation keys that the event then sets:
+// a key without an expected value is set by the first event that has one. Otherwise it returns a function
+// that describes the part of the event that the filter does not accept.
+func (ev *evaluator) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) (why func() string, keys map[string]Data, err error) {
 	for _, want := range f.With {
-		got := envelope[want.Key]
-		var ok bool
-		var err error
 		if want.Key == "data" {
-			ok, err = ev.matchesData(n, want.Value, got)
+			why, err = ev.dataMismatch(n, want.Value, envelope["data"])
 		} else {
-			ok, err = ev.matchesAttribute(n, want.Value, got)
+			why, err = ev.attributeMismatch(n, want, envelope[want.Key])
 		}
-		if err != nil || !ok {
-			return false, err
+		if err != nil || why != nil {
+			return why, nil, err
 		}
 	}
-	return true, nil
+	for _, c := range f.Correlate {
+		got, want, known, err := ev.correlation(n, c, envelope)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case got == nil:
+			return func() string { return uncorrelated(c.Key, envelope["data"]) }, nil, nil
+		case !known:
+			if keys == nil {
+				keys = map[string]Data{}
+			}
+			keys[c.Key] = Data{got}
+		case !canonical.Equal(want.V, got):
+			return func() string { return differs("correlation key "+c.Key, got, want.V) }, nil, nil
+		}
+	}
+	return nil, keys, nil
 }
 
-// matchesData matches the data of an event. Literal data must be contained in it. An
+// uncorrelated describes an event without a value for a correlation key.
+func uncorrelated(key string, data any) string {
+	why := fmt.Sprintf("it has no %s to correlate by", key)
+	if members, ok := data.(map[string]any); ok && members[key] != nil {
+		why += "; from is an expression over the event, whose data is .data"
+	}
+	return why
+}
+
+// dataMismatch matches the data of an event. Literal data must be contained in it. An
 // expression is evaluated on it, and yields either a condition or the expected data.
-func (ev *evaluator) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
+func (ev *evaluator) dataMismatch(n *Node, want *expr.Value, data any) (why func() string, err error) {
 	if literal, ok := want.Constant(); ok {
-		return contains(data, literal), nil
+		if contains(data, literal) {
+			return nil, nil
+		}
+		return func() string { return partMismatch("data", data, literal) }, nil
 	}
 	v, err := want.Eval(ev.scope(n, data))
-	if err != nil {
-		return false, err
+	holds, condition := v.(bool)
+	switch {
+	case err != nil || holds || !condition && canonical.Equal(v, data):
+		return nil, err
+	case condition:
+		return func() string {
+			return fmt.Sprintf("%s is false where data is %s", want.Program().Source(), excerptJSON(data))
+		}, nil
+	default:
+		return func() string { return partMismatch("data", data, v) }, nil
 	}
-	if holds, ok := v.(bool); ok {
-		return holds, nil
-	}
-	return canonical.Equal(v, data), nil
 }
 
-// matchesAttribute matches an attribute: it must be equal to the value, or match it as an
+// attributeMismatch matches an attribute: it must be equal to the value, or match it as an
 // anchored regular expression.
-func (ev *evaluator) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
-	v, err := want.Eval(ev.scope(n, n.Input.V))
-	if err != nil {
-		return false, err
-	}
-	if canonical.Equal(v, got) {
-		return true, nil
+func (ev *evaluator) attributeMismatch(n *Node, want expr.Field, got any) (why func() string, err error) {
+	v, err := want.Value.Eval(ev.scope(n, n.Input.V))
+	if err != nil || canonical.Equal(v, got) {
+		return nil, err
 	}
 	pattern, ok := v.(string)
 	text, isText := got.(string)
-	if !ok || !isText || plainType(pattern) {
-		return false, nil
+	if ok && isText && !plainType(pattern) {
+		if re, err := regexp.Compile("^(?:" + pattern + ")$"); err == nil && re.MatchString(text) {
+			return nil, nil
+		}
 	}
-	re, err := regexp.Compile("^(?:" + pattern + ")$")
-	return err == nil && re.MatchString(text), nil
+	return func() string { return differs(want.Key, got, v) }, nil
 }
 
 // contains reports whether whole has everything that part has.
@@ -112,28 +135,6 @@ func contains(whole, part any) bool {
 		}
 	}
 	return true
-}
-
-// correlates matches the correlation keys of an event with those of the execution. A key
-// without an expected value is set by the first event that has one.
-func (ev *evaluator) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
-	var keys map[string]Data
-	for _, c := range f.Correlate {
-		got, want, known, err := ev.correlation(n, c, envelope)
-		if err != nil || got == nil {
-			return nil, false, err
-		}
-		switch {
-		case !known:
-			if keys == nil {
-				keys = map[string]Data{}
-			}
-			keys[c.Key] = Data{got}
-		case !canonical.Equal(want.V, got):
-			return nil, false, nil
-		}
-	}
-	return keys, true, nil
 }
 
 // correlation returns the value of a correlation key in an event, and the one that it must have if
@@ -201,63 +202,12 @@ func (ev *evaluator) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, 
 		case to.Mode == "all" && slices.Contains(taken, i):
 			reasons = append(reasons, "it already has an event of this type")
 		default:
-			reasons = append(reasons, ev.mismatch(n, f, envelope))
+			if mismatch, _, err := ev.mismatch(n, f, envelope); err == nil { // match has found no error
+				reasons = append(reasons, mismatch())
+			}
 		}
 	}
 	return false, strings.Join(slices.Compact(reasons), "; ")
-}
-
-// mismatch describes the part of an event that a filter does not accept.
-func (ev *evaluator) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
-	for _, want := range f.With {
-		got := envelope[want.Key]
-		if want.Key == "data" {
-			if ok, err := ev.matchesData(n, want.Value, got); err != nil || !ok {
-				return ev.dataMismatch(n, want.Value, got)
-			}
-			continue
-		}
-		if ok, err := ev.matchesAttribute(n, want.Value, got); err != nil || !ok {
-			v, _ := want.Value.Eval(ev.scope(n, n.Input.V)) // matchesAttribute has reported the error, if any
-			return differs(want.Key, got, v)
-		}
-	}
-	for _, c := range f.Correlate {
-		got, want, known, err := ev.correlation(n, c, envelope)
-		switch {
-		case err != nil:
-			return problemOf(err).Error()
-		case got == nil:
-			why := fmt.Sprintf("it has no %s to correlate by", c.Key)
-			if data, ok := envelope["data"].(map[string]any); ok && data[c.Key] != nil {
-				why += "; from is an expression over the event, whose data is .data"
-			}
-			return why
-		case known && !canonical.Equal(want.V, got):
-			return differs("correlation key "+c.Key, got, want.V)
-		}
-	}
-	return ""
-}
-
-func (ev *evaluator) dataMismatch(n *Node, want *expr.Value, data any) string {
-	if literal, ok := want.Constant(); ok {
-		return partMismatch("data", data, literal)
-	}
-	v, err := want.Eval(ev.scope(n, data))
-	switch v := v.(type) {
-	case nil:
-		if err != nil {
-			return problemOf(err).Error()
-		}
-	case bool:
-		if p := want.Program(); p != nil {
-			return fmt.Sprintf("%s is false where data is %s", p.Source(), excerptJSON(data))
-		}
-	default:
-		return partMismatch("data", data, v)
-	}
-	return differs("data", data, v)
 }
 
 // partMismatch describes the first value of part that whole lacks.

@@ -9,29 +9,13 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// requestParts are the parts that all requests for a task share.
-type requestParts struct {
-	vars   []string // variables that its expressions use, sorted
-	config []byte   // the task as JSON
-}
-
-func partsOf(t *dsl.Task) requestParts {
-	p := requestParts{config: canonical.Encode(t.Raw)}
-	for _, program := range programs(t) {
-		p.vars = append(p.vars, program.Vars()...)
-	}
-	slices.Sort(p.vars)
-	p.vars = slices.Compact(p.vars)
-	return p
-}
-
-// programs returns the expressions that an executor evaluates for a task.
-func programs(t *dsl.Task) []*expr.Program {
+// variables returns the variables that the expressions use that an executor evaluates for a task, sorted.
+func variables(t *dsl.Task) []string {
+	var names []string
 	values := []*expr.Value{t.Set, t.Inject, t.Emit}
-	var out []*expr.Program
 	for _, c := range t.Switch {
 		if c.When != nil {
-			out = append(out, c.When)
+			names = append(names, c.When.Vars()...)
 		}
 	}
 	if e := t.Raise; e != nil {
@@ -41,11 +25,12 @@ func programs(t *dsl.Task) []*expr.Program {
 		values = append(values, t.Call.Values()...)
 	}
 	for _, v := range values {
-		if v != nil {
-			out = slices.AppendSeq(out, v.Programs)
+		for program := range v.Programs {
+			names = append(names, program.Vars()...)
 		}
 	}
-	return out
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // request publishes the request for a task to the executors.
@@ -59,14 +44,13 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 
 // requested returns the data of the published request for a task.
 func (m *machine) requested(n *Node) ([]byte, error) {
-	parts := m.env.requests[n.task.Ref]()
 	data := m.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = canonical.Append(data, n.Input.V)
 	data = append(data, `,"config":`...)
-	data = append(data, parts.config...)
+	data = canonical.Append(data, n.task.Raw)
 	scope, vars := m.scope(n, n.Input.V), map[string]any{}
-	for _, name := range parts.vars {
+	for _, name := range variables(n.task) {
 		switch name {
 		case "input", "secrets", "runtime", "authorization": // the executor computes these, unless a loop uses the name
 			if _, bound := n.parent.bound(name); !bound {

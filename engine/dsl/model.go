@@ -60,9 +60,6 @@ func (d *Definition) Tasks() iter.Seq2[string, *Task] {
 	}
 }
 
-// Size returns the number of tasks in the document.
-func (d *Definition) Size() int { return len(d.refs) }
-
 // Timed reports whether a timeout ends the task at ref: its own, that of its function, of a task or
 // of the attempts of a try around it, or that of the workflow.
 func (d *Definition) Timed(ref string) bool {
