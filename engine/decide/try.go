@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/big"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // tryState is the progress of a try.
@@ -147,32 +145,18 @@ func (n *Node) bindError(failure map[string]any) (unbind func()) {
 func matchesProblem(p *event.Problem, name string, want any) bool {
 	switch name {
 	case "type":
-		return event.ShortType(canonical.Text(want)) == event.ShortType(p.Type)
+		typ, ok := want.(string)
+		return ok && event.ShortType(typ) == event.ShortType(p.Type)
 	case "status":
-		status, ok := number(want)
-		return ok && status == int64(p.Status)
+		return want == p.Status
 	case "title":
-		return canonical.Text(want) == p.Title
+		return want == p.Title
 	case "detail":
-		return canonical.Text(want) == p.Detail
+		return want == p.Detail
 	case "instance":
-		return canonical.Text(want) == p.Instance
+		return want == p.Instance
 	default:
 		return false
-	}
-}
-
-// number converts an integer to an int64; ok is false for any other value.
-func number(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int:
-		return int64(v), true
-	case float64:
-		return int64(v), v == float64(int64(v))
-	case *big.Int:
-		return v.Int64(), v.IsInt64()
-	default:
-		return 0, false
 	}
 }
 

@@ -169,10 +169,6 @@ func (p *connections) authentication(n *yaml.Node, s scope) *Authentication {
 // policy parses a policy that is written where it is used, or in use.authentications.
 func (p *connections) policy(n *yaml.Node, s scope) *Authentication {
 	a := &Authentication{}
-	if n.Get("certificate") != nil {
-		p.Mistake(n.Pos, "use one of basic, bearer, digest, oauth2, oidc", "authentication: certificate is no longer part of the language")
-		return a
-	}
 	if !p.object(n, "authentication", keys(schemes()...)) {
 		return a
 	}

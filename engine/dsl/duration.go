@@ -24,9 +24,6 @@ type Duration struct {
 	Go     bool      // given in Go's format ("1h30m"), which other runtimes do not accept
 }
 
-// lastMoment returns the latest time that RFC 3339 can represent. Later times are clamped to it.
-func lastMoment() time.Time { return time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) }
-
 // From returns t plus the duration, in UTC. One month after January 31 is the last day of
 // February. The result is never before t nor after the year 9999.
 func (d Duration) From(t time.Time) time.Time {
@@ -37,7 +34,7 @@ func (d Duration) From(t time.Time) time.Time {
 		}
 		return d.Until.UTC()
 	}
-	last := lastMoment()
+	last := time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) // that RFC 3339 can represent
 	const centuries = 10_000 * 12
 	if d.Months >= centuries || d.Days >= centuries*31 {
 		return last

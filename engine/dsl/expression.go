@@ -153,15 +153,6 @@ func (p *expressions) looseValue(src string, s scope) *expr.Value {
 	return expr.Computed(program)
 }
 
-// checkedValue parses data whose expressions have been checked before, without reporting anything
-// again.
-func (p *expressions) checkedValue(n *yaml.Node, s scope) *expr.Value {
-	reported := p.Collector
-	p.Collector = yaml.NewCollector("")
-	defer func() { p.Collector = reported }()
-	return p.value(n, s)
-}
-
 // textOrExpression parses a string that may be an expression. It returns nil for a nil node.
 func (p *expressions) textOrExpression(n *yaml.Node, what string, s scope) *expr.Value {
 	if _, ok := p.text(n, what); !ok {

@@ -36,14 +36,6 @@ func (s *siblings) has(name string) bool {
 	return ok
 }
 
-// add records a "then", to check its target later.
-func (p *jumps) add(j jump) { p.open = append(p.open, j) }
-
-// index records a task under its name.
-func (p *jumps) index(t *Task) {
-	p.places[t.Name] = append(p.places[t.Name], t.Ref)
-}
-
 // check reports every "then" that does not name a task of its list.
 func (p *jumps) check() {
 	for _, j := range p.open {

@@ -210,7 +210,7 @@ func (t *Task) Lists() []TaskList {
 type CallTask struct {
 	Protocol string      // "http", "openapi", "grpc" …, or "function"
 	Function *Task       // for a call of a function in use.functions
-	With     *expr.Value // for a function call, and for protocols that cannot run yet
+	With     *expr.Value // for a function call
 	HTTP     *HTTPCall
 	OpenAPI  *OpenAPICall
 }

@@ -189,7 +189,7 @@ func (p *tasks) task(t *Task, f yaml.Field, at place) {
 		p.def.refs = append(p.def.refs, t.Ref)
 	}
 	p.def.tasks[t.Ref] = t
-	p.jumps.index(t)
+	p.jumps.places[t.Name] = append(p.jumps.places[t.Name], t.Ref)
 	n := f.Value
 	if n.Shape != yaml.Object {
 		suggestion := "write it as `" + yaml.Short(f.Key) + ": {set: …}`"
@@ -292,7 +292,7 @@ func (p *tasks) then(n *yaml.Node, at place) string {
 	switch to {
 	case Continue, Exit, End:
 	default:
-		p.jumps.add(jump{n.Pos, to, at.siblings, at.branch})
+		p.jumps.open = append(p.jumps.open, jump{n.Pos, to, at.siblings, at.branch})
 	}
 	return to
 }

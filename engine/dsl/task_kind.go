@@ -228,7 +228,6 @@ func (p *tasks) call(t *Task, n *yaml.Node, s scope) {
 	}
 	t.Unsupported = "call: " + callee
 	p.cannotRun(n.Get("call").Pos, t.Unsupported, instead(callee))
-	t.Call.With = p.checkedValue(with, s)
 }
 
 var cataloged = lazyregexp.New(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)

@@ -151,38 +151,20 @@ func (s *Set) Begin(to Target, now time.Time) (*Attempt, error) {
 }
 
 // advance moves the clock. A call's time may be older than that of calls begun earlier, because
-// it waited. If it is older than the bound, the clock was set back.
+// it waited. If it is older than the bound, the clock was set back, and all breakers begin anew.
 func (s *Set) advance(now time.Time) {
 	switch {
 	case now.After(s.clock):
 		s.clock = now
 	case s.clock.Sub(now) > oldest:
-		s.clock = now
-		for _, b := range s.hosts {
-			b.opened = earlier(b.opened, now)
-			b.until = earlier(b.until, now.Add(s.longest()))
-			b.changed = earlier(b.changed, now)
-		}
-		s.swept = earlier(s.swept, now)
+		s.clock, s.swept = now, now
+		clear(s.hosts)
 	}
 	if s.clock.Sub(s.swept) > sweepEvery {
 		s.swept = s.clock
-		s.forget()
+		silent := func(_ Target, b *breaker) bool { return s.clock.Sub(b.changed) > quietAfter && s.clock.After(b.until) }
+		maps.DeleteFunc(s.hosts, silent)
 	}
-}
-
-func (s *Set) longest() time.Duration { return max(s.opts.Open, s.opts.Longest) }
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// forget drops hosts that have been silent for a long time.
-func (s *Set) forget() {
-	maps.DeleteFunc(s.hosts, func(_ Target, b *breaker) bool { return s.clock.Sub(b.changed) > quietAfter && s.clock.After(b.until) })
 }
 
 // reserve drops a host if the table is full: preferably a closed one, and of these the
@@ -338,8 +320,11 @@ func (a *Attempt) end(outcome func(*Set, *breaker)) {
 
 // lengthen extends the pause as the host asked, within bounds.
 func (s *Set) lengthen(b *breaker, wanted time.Duration) {
-	wanted = min(wanted, s.opts.Longest)
-	if until := earlier(s.clock.Add(wanted), b.opened.Add(s.opts.Longest)); until.After(b.until) {
+	until := s.clock.Add(wanted)
+	if longest := b.opened.Add(s.opts.Longest); longest.Before(until) {
+		until = longest
+	}
+	if until.After(b.until) {
 		b.until = until
 	}
 }

@@ -307,11 +307,10 @@ func TestBreaker(t *testing.T) {
 			a fails
 			b fails 60
 			h open 2 7260
-			0 refuse
-			h open 2 60
-			60 begin c
-			c succeeds
-			h closed 0
+			0 begin c
+			h none
+			c fails
+			h closed 1
 		`},
 		{name: "a quiet host is forgotten", steps: `
 			0 begin a
