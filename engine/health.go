@@ -30,7 +30,7 @@ type Health struct {
 	Status   Status
 	Failures int       // consecutive failed steps
 	Err      error     // of the last step, or why the one in progress is too slow
-	Since    time.Time // when a step last succeeded, by the machine's clock
+	Since    time.Time // when a step last succeeded, or the first one failed, by the machine's clock
 }
 
 // serviceHealth is the state of a running service.
@@ -64,8 +64,11 @@ func (p *serviceHealth) end(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began, p.err = time.Time{}, err
+	if err == nil || p.failed == 0 { // before its first failure, an idle executor has worked however long its step took
+		p.lastGood = now
+	}
 	if p.failed++; err == nil {
-		p.lastGood, p.failed = now, 0
+		p.failed = 0
 	}
 }
 

@@ -60,11 +60,17 @@ func TestSlowStep(t *testing.T) {
 	}
 }
 
-// An executor that has failed is healthy again while it waits for a call, or performs one.
+// An executor does not fail as long as it waits for a call, or performs one, and is healthy again when it does so after
+// it has failed.
 func TestIdleExecutor(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	idle := serviceHealth{service: Service{Kind: "executor"}, lastGood: now}
+	now = now.Add(2 * deadAfter)
+	idle.end(now, errors.New("Redis is full"))
+	if h := idle.health(now.Add(time.Second)); h.Status != Degraded {
+		t.Errorf("%s after the first failure, want %s", h.Status, Degraded)
+	}
 	now = now.Add(2 * deadAfter)
 	idle.end(now, errors.New("Redis is full"))
 	idle.begin(now)
