@@ -68,14 +68,6 @@ func (m *machine) onStarted(e event.Event) (func(), error) {
 func (m *machine) start() {
 	def := m.env.def
 	m.Root = &Node{StartedAt: m.Now, task: m.env.root}
-	if def.Extensions {
-		m.fault(unsupported("use.extensions"), "/use/extensions")
-		return
-	}
-	if def.Schedule != nil {
-		m.fault(unsupported("schedule"), "/schedule")
-		return
-	}
 	if len(def.Unsupported) > 0 {
 		u := def.Unsupported[0]
 		m.fault(unsupported(u.Construct), u.Ref)

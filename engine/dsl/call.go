@@ -133,10 +133,8 @@ func (p *calls) transport(n *yaml.Node, s scope) {
 	if !p.object(n, "transport", keys("http", "stdio", "options").others()) {
 		return
 	}
+	p.exactlyOne(n, "transport", "http", "stdio")
 	web, stdio := n.Get("http"), n.Get("stdio")
-	if (web == nil) == (stdio == nil) {
-		p.Mistake(n.Pos, "add http: {endpoint: …} or stdio: {command: …}", "transport needs exactly one of http and stdio")
-	}
 	if web != nil && p.object(web, "transport.http", keys("endpoint", "headers").need("endpoint").others()) {
 		p.endpoint(web.Get("endpoint"), "transport.http.endpoint", s)
 		p.textMap(web.Get("headers"), "transport.http.headers", s)
@@ -155,8 +153,8 @@ func (p *calls) asyncAPI(n *yaml.Node, s scope, foreach func(*yaml.Node)) {
 		"subscription", "authentication").need("document")) {
 		return
 	}
-	p.exactlyOne(n, "channel", "operation")
-	p.exactlyOne(n, "message", "subscription")
+	p.exactlyOne(n, "with", "channel", "operation")
+	p.exactlyOne(n, "with", "message", "subscription")
 	p.externalResource(n.Get("document"), "document", s)
 	p.textOrExpression(n.Get("channel"), "channel", s)
 	p.textOrExpression(n.Get("operation"), "operation", s)
@@ -182,15 +180,7 @@ func (p *calls) subscription(n *yaml.Node, s scope, foreach func(*yaml.Node)) {
 	}
 	p.expression(n.Get("filter"), "subscription.filter", s)
 	if consume := n.Get("consume"); consume != nil && p.object(consume, "consume", keys("for", "amount", "while", "until")) {
-		found := 0
-		for _, name := range []string{"amount", "while", "until"} {
-			if consume.Get(name) != nil {
-				found++
-			}
-		}
-		if found != 1 {
-			p.Mistake(consume.Pos, "add `amount: 1`", "consume needs exactly one of amount, while, until")
-		}
+		p.exactlyOne(consume, "consume", "amount", "while", "until")
 		p.duration(consume.Get("for"), "consume.for", s)
 		p.whole(consume.Get("amount"), "consume.amount", 1, 1<<31-1)
 		p.expression(consume.Get("while"), "consume.while", s)

@@ -2,7 +2,6 @@ package dsl
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
@@ -172,31 +171,23 @@ func (p *connections) policy(n *yaml.Node, s scope) *Authentication {
 	if !p.object(n, "authentication", keys(schemes()...)) {
 		return a
 	}
-	found := 0
-	for _, f := range n.Fields {
-		if slices.Contains(schemes(), f.Key) {
-			found++
-			a.Scheme = f.Key
-			if f.Key != "basic" && f.Key != "bearer" {
-				p.cannotRun(f.Pos, "authentication: "+f.Key, instead("authentication"))
-			}
-			p.scheme(a, f, s)
-		}
+	if a.Scheme = p.exactlyOne(n, "authentication", schemes()...); a.Scheme == "" {
+		return a
 	}
-	if found > 1 || len(n.Fields) == 0 {
-		p.Mistake(n.Pos, "keep one of basic, bearer, digest, oauth2, oidc", "authentication needs exactly one scheme")
+	if a.Scheme != "basic" && a.Scheme != "bearer" {
+		p.cannotRun(n.KeyPos(a.Scheme), "authentication: "+a.Scheme, instead("authentication"))
 	}
+	p.scheme(a, n.Get(a.Scheme), s)
 	return a
 }
 
 // scheme parses the members of a scheme, or the name of the secret that has them.
-func (p *connections) scheme(a *Authentication, f yaml.Field, s scope) {
-	n := f.Value
-	if n.Shape == yaml.Text && f.Key == "bearer" {
+func (p *connections) scheme(a *Authentication, n *yaml.Node, s scope) {
+	if n.Shape == yaml.Text && a.Scheme == "bearer" {
 		p.Mistake(n.Pos, "write it as bearer: {token: '"+yaml.Short(n.Text())+"'}", "authentication.bearer: want a map, this is text")
 		return
 	}
-	what := "authentication." + f.Key
+	what := "authentication." + a.Scheme
 	if use := n.Get("use"); use != nil {
 		if p.object(n, what, keys("use")) {
 			a.Secret = p.filled(use, what+".use")
@@ -204,7 +195,7 @@ func (p *connections) scheme(a *Authentication, f yaml.Field, s scope) {
 		}
 		return
 	}
-	switch f.Key {
+	switch a.Scheme {
 	case "basic", "digest":
 		if p.object(n, what, keys("username", "password", "use").need("username", "password")) {
 			a.Username = p.credential(n.Get("username"), what+".username", s)

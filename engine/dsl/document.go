@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -74,19 +73,23 @@ func (p *document) parse(n *yaml.Node) {
 	if m := n.Get("use"); m != nil {
 		p.use(m)
 	}
+	if m := n.Get("schedule"); m != nil {
+		p.cannotStart(n.KeyPos("schedule"), "schedule", "/schedule")
+		p.events.schedule(m)
+	}
 	p.def.Input = p.dataFlow.input(n.Get("input"), workflowInput(), p.noteUnsupported("/input"))
 	p.tasks.reach.timed = n.Get("timeout") != nil
 	p.def.Do = p.tasks.taskList(n.Get("do"), "do", place{ref: "/do"})
 	p.def.Timeout = p.faults.timeout(n.Get("timeout"), workflowOutput())
 	p.def.Output = p.dataFlow.output(n.Get("output"), "output", workflowOutput(), p.noteUnsupported("/output"))
-	if m := n.Get("schedule"); m != nil {
-		p.cannotStart(n.KeyPos("schedule"), "schedule", instead("schedule"))
-		p.def.Schedule = expr.Literal(m.Data)
-		p.events.schedule(m)
-	}
 	p.tasks.jumps.check()
 	p.faults.unusedRetries()
-	p.def.CannotRun, p.def.Secrets = p.unrunnable, p.secrets
+	p.def.Secrets = p.secrets
+	for _, w := range p.Warnings {
+		if w.Rule == ruleUnsupported {
+			p.def.CannotRun = append(p.def.CannotRun, yaml.Warning(w))
+		}
+	}
 }
 
 // moveUp moves the top-level sections out of `document:` if they are nested there by
@@ -100,6 +103,12 @@ func (p *document) moveUp(n *yaml.Node) {
 			header.Fields = slices.DeleteFunc(slices.Clone(header.Fields), func(f yaml.Field) bool { return f.Key == name })
 		}
 	}
+}
+
+// cannotStart records a construct of the document itself that this version cannot run, and warns about it.
+func (p *document) cannotStart(at yaml.Pos, construct, ref string) {
+	p.def.Unsupported = append(p.def.Unsupported, Unsupported{construct, ref})
+	p.warnUnrunnable(at, construct, instead(construct), "starts")
 }
 
 // noteUnsupported returns a function that records a construct of the document itself that

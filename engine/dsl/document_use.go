@@ -37,10 +37,7 @@ func (p *document) use(n *yaml.Node) {
 	}
 	p.faults.retries = p.section(n.Get("retries"), "use.retries")
 	p.functions(n.Get("functions"))
-	p.extensions(n.Get("extensions"))
-	if p.def.Extensions {
-		p.cannotStart(n.KeyPos("extensions"), "use.extensions", instead("use.extensions"))
-	}
+	p.extensions(n.Get("extensions"), n.KeyPos("extensions"))
 }
 
 // functions allocates all functions before parsing them, since they may call each other.
@@ -56,9 +53,11 @@ func (p *document) functions(n *yaml.Node) {
 	}
 }
 
-func (p *document) extensions(n *yaml.Node) {
+func (p *document) extensions(n *yaml.Node, at yaml.Pos) {
 	for i, item := range p.list(n, "use.extensions") {
-		p.def.Extensions = true
+		if i == 0 {
+			p.cannotStart(at, "use.extensions", "/use/extensions")
+		}
 		if item.Shape != yaml.Object || len(item.Fields) != 1 {
 			p.Mistake(item.Pos, "write it as `- name: {extend: …}`", "an extension has exactly one name")
 			continue

@@ -82,36 +82,17 @@ func (p *events) attributes(n *yaml.Node, s scope) {
 // consumption parses which events to consume. With ended, the consumption is itself the until of
 // another one and cannot have its own.
 func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c Consumption) {
-	known := keys("all", "any", "one", "until")
-	if ended {
-		known = keys("all", "any", "one")
-		if until := n.Get("until"); until != nil {
-			p.Mistake(until.Pos, "remove it", "%s: until cannot have an until of its own", what)
-			known = keys("all", "any", "one", "until")
-		}
-	}
-	if !p.object(n, what, known) {
+	if !p.object(n, what, keys("all", "any", "one", "until")) {
 		return c
 	}
-	found := 0
-	for _, mode := range []string{"all", "any", "one"} {
-		m := n.Get(mode)
-		if m == nil {
-			continue
-		}
-		found++
-		c.Mode = mode
-		c.Filters = p.filters(m, mode, s)
-	}
-	if found > 1 {
-		p.Mistake(n.Pos, "keep one", "%s needs exactly one of all, any, one, this has %d", what, found)
-	}
-	if found == 0 && !misspelt(n, "one", known.known) && !misspelt(n, "any", known.known) && !misspelt(n, "all", known.known) {
-		p.Mistake(n.Pos, "write it as one: {with: {type: …}}", "%s needs exactly one of all, any, one", what)
+	if c.Mode = p.exactlyOne(n, what, "all", "any", "one"); c.Mode != "" {
+		c.Filters = p.filters(n.Get(c.Mode), c.Mode, s)
 	}
 	until := n.Get("until")
 	switch {
-	case until == nil || ended:
+	case until == nil:
+	case ended:
+		p.Mistake(until.Pos, "remove it", "%s: until cannot have an until of its own", what)
 	case c.Mode != "any" && c.Mode != "":
 		p.Mistake(until.Pos, "remove it, or use any", "%s: until has no meaning with %s", what, c.Mode)
 	case until.Shape == yaml.Object:

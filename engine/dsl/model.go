@@ -18,9 +18,7 @@ type Definition struct {
 	Do       TaskList
 	Timeout  *expr.Value // a duration, with a reference to use.timeouts resolved
 	Output   Output
-	Schedule *expr.Value // validated, not executed yet; nil if the document has none
 
-	Extensions  bool           // use.extensions is not empty, which flunq cannot run
 	Unsupported []Unsupported  // constructs of the document itself; a task's is in Task.Unsupported
 	CannotRun   []yaml.Warning // positions of all unsupported constructs, including those of tasks
 	Secrets     []SecretUse    // secrets named in use.secrets, authentications and expressions

@@ -22,32 +22,22 @@ func (p *processes) run(t *Task, n *yaml.Node, s scope) {
 		t.Run.NoWait = !p.flag(await, "await")
 	}
 	p.word(n.Get("return"), "return", "stdout", "stdout", "stderr", "code", "all", "none")
-	found := 0
-	for _, kind := range kinds {
-		if m := n.Get(kind); m != nil {
-			found++
-			switch kind {
-			case "container":
-				p.container(m, s)
-			case "script":
-				p.script(m, s)
-			case "shell":
-				p.shell(m, s)
-			default:
-				p.subWorkflow(t, m, s)
-			}
-			if kind != "workflow" {
-				t.Unsupported = "run: " + kind
-				p.cannotRun(n.KeyPos(kind), t.Unsupported, instead(kind))
-			}
-		}
+	kind := p.exactlyOne(n, "run", kinds...)
+	switch m := n.Get(kind); kind {
+	case "container":
+		p.container(m, s)
+	case "script":
+		p.script(m, s)
+	case "shell":
+		p.shell(m, s)
+	case "workflow":
+		p.subWorkflow(t, m, s)
+		return
+	default:
+		return
 	}
-	switch {
-	case found > 1:
-		p.Mistake(n.Pos, "keep one of container, script, shell, workflow", "run needs exactly one thing to run, this has %d", found)
-	case found == 0:
-		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run has nothing to run")
-	}
+	t.Unsupported = "run: " + kind
+	p.cannotRun(n.KeyPos(kind), t.Unsupported, instead(kind))
 }
 
 func (p *processes) subWorkflow(t *Task, n *yaml.Node, s scope) {
@@ -105,17 +95,9 @@ func (p *processes) script(n *yaml.Node, s scope) {
 		return
 	}
 	p.word(n.Get("language"), "language", "", "js", "javascript", "python")
-	code, source := n.Get("code"), n.Get("source")
-	switch {
-	case code == nil && source == nil:
-		p.Mistake(n.Pos, "add `code: …`", "run.script has neither code nor source")
-	case code != nil && source != nil:
-		p.Mistake(source.Pos, "keep one", "run.script has both code and source")
-	}
-	p.program(code, "code", s)
-	if source != nil {
-		p.connections.externalResource(source, "source", s)
-	}
+	p.exactlyOne(n, "run.script", "code", "source")
+	p.program(n.Get("code"), "code", s)
+	p.connections.externalResource(n.Get("source"), "source", s)
 	p.textOrExpression(n.Get("stdin"), "stdin", s)
 	p.data(n.Get("environment"), "environment", s)
 	if arguments := n.Get("arguments"); arguments != nil && arguments.Shape == yaml.Object {

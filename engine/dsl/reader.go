@@ -14,10 +14,7 @@ import (
 
 // reader reads the maps, lists and plain values of a document, and reports values of the wrong type.
 // All parsers of a document share one.
-type reader struct {
-	*yaml.Collector
-	unrunnable []yaml.Warning // constructs that this version cannot run
-}
+type reader struct{ *yaml.Collector }
 
 // object checks that a value is a map with the expected keys; what names it in mistakes.
 // It reports whether the members are worth parsing.
@@ -81,14 +78,19 @@ func (p *reader) unknownKey(f yaml.Field, what string, m members, free []string)
 	}
 }
 
-func (p *reader) exactlyOne(n *yaml.Node, one, other string) {
-	a, b := n.Get(one), n.Get(other)
+// exactlyOne returns the one of names that a map has, or reports that it has none or several of them.
+func (p *reader) exactlyOne(n *yaml.Node, what string, names ...string) string {
+	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return n.Get(name) == nil })
+	all := strings.Join(names, ", ")
 	switch {
-	case a == nil && b == nil:
-		p.Mistake(n.Pos, "add one", "want exactly one of %s and %s", one, other)
-	case a != nil && b != nil:
-		p.Mistake(b.Pos, "keep one", "both %s and %s are present", one, other)
+	case len(found) == 1:
+		return found[0]
+	case len(found) > 1:
+		p.Mistake(n.Pos, "keep one", "%s needs exactly one of %s, this has %d", what, all, len(found))
+	case !slices.ContainsFunc(names, func(name string) bool { return misspelt(n, name, names) }):
+		p.Mistake(n.Pos, "add one", "%s needs exactly one of %s", what, all)
 	}
+	return ""
 }
 
 // mapOf checks that a value is a map, and returns its members.
@@ -374,17 +376,8 @@ func (p *reader) cannotRun(at yaml.Pos, construct, instead string) {
 	p.warnUnrunnable(at, construct, instead, "gets there")
 }
 
-// cannotStart warns about a construct of the document itself that this version cannot run.
-func (p *reader) cannotStart(at yaml.Pos, construct, instead string) {
-	p.warnUnrunnable(at, construct, instead, "starts")
-}
-
 func (p *reader) warnUnrunnable(at yaml.Pos, construct, instead, when string) {
-	before := len(p.Warnings)
 	p.Warn(ruleUnsupported, at, instead, "this version of flunq cannot run %s: the workflow faults when it %s", strconv.Quote(construct), when)
-	for _, w := range p.Warnings[before:] {
-		p.unrunnable = append(p.unrunnable, yaml.Warning(w))
-	}
 }
 
 // instead suggests an alternative to an unsupported protocol or process.
