@@ -82,7 +82,11 @@ func (p *events) attributes(n *yaml.Node, s scope) {
 // consumption parses which events to consume. With ended, the consumption is itself the until of
 // another one and cannot have its own.
 func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c Consumption) {
-	if !p.object(n, what, keys("all", "any", "one", "until")) {
+	known := []string{"all", "any", "one"}
+	if !ended {
+		known = append(known, "until")
+	}
+	if !p.object(n, what, keys(known...)) {
 		return c
 	}
 	if c.Mode = p.exactlyOne(n, what, "all", "any", "one"); c.Mode != "" {
@@ -90,9 +94,7 @@ func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c 
 	}
 	until := n.Get("until")
 	switch {
-	case until == nil:
-	case ended:
-		p.Mistake(until.Pos, "remove it", "%s: until cannot have an until of its own", what)
+	case until == nil || ended:
 	case c.Mode != "any" && c.Mode != "":
 		p.Mistake(until.Pos, "remove it, or use any", "%s: until has no meaning with %s", what, c.Mode)
 	case until.Shape == yaml.Object:
