@@ -16,7 +16,6 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/registry"
@@ -222,16 +221,24 @@ func rows(ctx context.Context, r *cli.Remote, found []store.Execution, now time.
 	for _, x := range found {
 		byTenant[x.Tenant] = append(byTenant[x.Tenant], x)
 	}
-	outlooks := map[string]map[string]examine.Findings{}
-	for tenant, of := range byTenant {
-		if outlooks[tenant], err = r.Examiner.Examine(ctx, tenant, of); err != nil {
-			return nil, err
+	stuck := map[string][]string{} // by tenant and id
+	for tenant, all := range byTenant {
+		for some := range slices.Chunk(all, batchSize) { // the findings of all take 5 kB each
+			findings, err := r.Examiner.Examine(ctx, tenant, some)
+			if err != nil {
+				return nil, err
+			}
+			for id, f := range findings {
+				if len(f.Stuck) > 0 {
+					stuck[tenant+" "+id] = f.Stuck
+				}
+			}
 		}
 	}
 	out := make([]executionRow, 0, len(found))
 	for _, x := range found {
 		row := executionRowOf(x, now)
-		row.Stuck = outlooks[x.Tenant][x.ID].Stuck
+		row.Stuck = stuck[x.Tenant+" "+x.ID]
 		row.WorkflowVersion = versions[x.Tenant+" "+x.Workflow+" "+x.Definition]
 		out = append(out, row)
 	}
