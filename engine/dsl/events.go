@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,11 +53,36 @@ func (p *events) extension(f yaml.Field) {
 	case slices.Contains(event.OwnAttributes(), f.Key):
 		p.Warn(ruleAttribute, f.Pos, "remove it, or give it another name", "flunq reserves the attribute %s: this value is dropped", f.Key)
 	case slices.Contains(event.InputAttributes(), f.Key):
+		if f.Value.Shape == yaml.Text && !whole(f.Value.Text()).is {
+			if err := checkInput(f.Key, f.Value.Text()); err != nil {
+				p.Warn(ruleAttribute, f.Value.Pos, "", "the task will fault: %s: %v", f.Key, err)
+			}
+		}
 	case spelling.Word(f.Key, event.InputAttributes()) != "":
 		p.Warn(ruleAttribute, f.Pos, "did you mean "+yaml.Quote(spelling.Word(f.Key, event.InputAttributes()))+"?", "%s is not an attribute of an input: all executions that listen receive the event", f.Key)
 	case !event.AttributeName(f.Key):
 		p.Warn(ruleAttribute, f.Pos, "use only a to z and 0 to 9, or put it into data", "CloudEvents allows no attribute with the name %s", yaml.Quote(f.Key))
 	}
+}
+
+// checkInput returns why an emit task faults that sets an attribute of an input to text.
+func checkInput(name, text string) (err error) {
+	switch name {
+	case event.InputAfterAttribute:
+		_, err = ParseDuration(text)
+	case event.InputAtAttribute:
+		if _, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			err = fmt.Errorf("%s is not an RFC 3339 timestamp", yaml.Quote(text))
+		}
+	case event.InputKeyAttribute, event.InputCancelAttribute:
+		err = event.CheckInputKey(text)
+	case event.InputRejectAttribute:
+		var rejection event.Rejection
+		if rejection, err = event.ParseRejection(text); rejection.Park != "" {
+			_, err = ParseDuration(rejection.Park)
+		}
+	}
+	return err
 }
 
 func eventKeys() members {

@@ -20,6 +20,9 @@ type faults struct {
 	names             []string                  // of the templates, in document order
 
 	retryPolicies map[[2]string]*RetryPolicy // the retries of use parsed so far, by name and the name of the error's variable
+
+	bases map[string]yaml.Pos // base URIs of standard error types → first use
+	base  string              // the base URI used first
 }
 
 // raise parses the error to raise, or resolves a reference to one.
@@ -49,6 +52,7 @@ func (p *faults) errorTemplate(n *yaml.Node, s scope) *ErrorTemplate {
 	}
 	if typ := n.Get("type"); typ != nil {
 		e.Type = p.uri(typ, "type", s)
+		p.errorBase(typ, typ.Text())
 		p.errorType(typ, typ.Text())
 	}
 	if status := n.Get("status"); status != nil {
@@ -89,6 +93,7 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 				p.Warn(ruleText, f.Value.Pos, "compare it in catch.when", "this is the text %s, not the value of an expression", yaml.Quote(s))
 			}
 			if f.Key == "type" {
+				p.errorBase(f.Value, s)
 				p.errorType(f.Value, s)
 			}
 		default:
@@ -97,6 +102,21 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 		}
 	}
 	return filter
+}
+
+// errorBase warns if a document uses two base URIs for standard errors.
+func (p *faults) errorBase(n *yaml.Node, typ string) {
+	base, name := event.CutBase(typ)
+	switch _, known := p.bases[base]; {
+	case base == "" || known:
+	case p.bases == nil:
+		p.bases, p.base = map[string]yaml.Pos{base: n.Pos}, base
+	default:
+		p.bases[base] = n.Pos
+		p.Warn(ruleErrorType, n.Pos, "write it as "+p.base+name,
+			"the types of standard errors begin with %s on line %d: both mean the same, but a single form is easier to read",
+			p.base, p.bases[p.base].Line)
+	}
 }
 
 // standardTypes returns the names of the standard errors.

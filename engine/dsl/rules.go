@@ -43,7 +43,7 @@ func Rules() []Rule {
 		{ruleMethod, "an unknown HTTP method"},
 		{ruleEndpoint, "an endpoint that is relative or has no host"},
 		{ruleTemplate, "a URI template with an empty or unknown variable"},
-		{ruleErrorType, "a standard error that does not exist"},
+		{ruleErrorType, "a standard error that does not exist, or two spellings"},
 		{ruleSchema, "a keyword of JSON Schema that does nothing"},
 		{ruleUnknownKey, "a key that is ignored"},
 		{ruleVersion, "a version of the language that flunq does not know"},
