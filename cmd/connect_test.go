@@ -16,6 +16,7 @@ import (
 
 	"flunq.io/flunq/cmd"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // A password with any characters reaches Redis, from the environment or the file of a
@@ -116,5 +117,19 @@ func TestTLSAdvice(t *testing.T) {
 		if !c.sent && strings.Contains(errs.String(), "may have taken effect") {
 			t.Errorf("%s: a request that was not sent may have taken effect: %s", name, &errs)
 		}
+	}
+}
+
+// A write that too few replicas have confirmed was made nevertheless: the error has the id that makes a repetition safe.
+func TestRepeatUnconfirmed(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Serve(t)
+	env := func(s *cli.Streams) { s.Env = environment(map[string]string{"REDIS_WAIT": "1"}) }
+	_, stderr, code := flunq(t, env, "emit", "--type", "paid", "--redis-url", "redis://"+rdb.Addr())
+	if n, err := rdb.Client(t).XLen(t.Context(), "tenant:default:events").Result(); err != nil || n != 1 {
+		t.Errorf("%d events, %v", n, err)
+	}
+	if code != 1 || !strings.Contains(stderr, "(REDIS_WAIT): 0 of 1; it may have taken effect nevertheless: to repeat the command, give it --id ") {
+		t.Errorf("code %d: %s", code, stderr)
 	}
 }

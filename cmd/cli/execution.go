@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // fewNewest is the number of executions that are read for completion and suggestions.
@@ -157,9 +158,9 @@ func (sh *Shell) Outlast(ctx context.Context, read func() error) error {
 }
 
 // Repeatable adds to an error the id with which a command can be repeated without doing it twice, if Redis
-// may have done it although its reply was lost.
+// may have done it although its reply was lost, or too few replicas have confirmed it.
 func Repeatable(id string, err error) error {
-	if !store.Unanswered(err) {
+	if !store.Unanswered(err) && !errors.Is(err, wire.ErrUnconfirmed) {
 		return err
 	}
 	return RepeatWith(id, err)
