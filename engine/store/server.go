@@ -285,8 +285,10 @@ func refusedWrites(err error) (reason string, _ error) {
 		return "the cluster is down (CLUSTERDOWN)", nil
 	case unsaved(err):
 		return "it cannot save its data to disk (MISCONF)", nil
-	default:
+	case redis.HasErrorPrefix(err, "ERR") && !redis.IsMaxClientsError(err):
 		return "", nil // an older version does not know such a first line
+	default: // it is loading its data, does not accept the password, …
+		return "", Failed("ask whether it accepts writes", err)
 	}
 }
 

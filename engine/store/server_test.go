@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
@@ -311,5 +312,11 @@ func TestRefusedWrites(t *testing.T) {
 	refused("", "REPLICAOF", "NO", "ONE")
 	if n, err := rdb.DBSize(t.Context()).Result(); err != nil || n != 0 {
 		t.Errorf("%d keys, %v", n, err)
+	}
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-eval").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if reason, err := store.RefusedWrites(t.Context(), s); reason != "" || !redis.IsPermissionError(err) {
+		t.Errorf("without a permission: %q, %v", reason, err)
 	}
 }
