@@ -7,12 +7,6 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// cancel ends a task that is no longer needed.
-func (m *machine) cancel(n *Node) {
-	m.drop(n)
-	m.recordCancelled(n)
-}
-
 // drop ends a task without completing it: it cancels everything inside the task and removes
 // the task from the active ones.
 func (m *machine) drop(n *Node) {
@@ -32,7 +26,9 @@ func (m *machine) drop(n *Node) {
 // dropChildren cancels the tasks inside a task.
 func (m *machine) dropChildren(n *Node) {
 	for len(n.Children) > 0 {
-		m.cancel(n.Children[0])
+		child := n.Children[0]
+		m.drop(child)
+		m.recordCancelled(child)
 	}
 }
 

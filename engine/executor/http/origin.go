@@ -12,11 +12,6 @@ import (
 // can tell tasks apart. Outward removes it.
 const originHeader = "Flunq-Origin"
 
-// setOrigin records the origin in a request.
-func setOrigin(req *http.Request, o call.Origin) {
-	req.Header.Set(originHeader, o.Execution+" "+o.Run.String())
-}
-
 // OriginOf returns the origin of a request, as a transport sees it, without its time.
 func OriginOf(req *http.Request) call.Origin {
 	execution, run, _ := strings.Cut(req.Header.Get(originHeader), " ")

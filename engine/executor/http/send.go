@@ -83,7 +83,7 @@ func (c *Client) roundTrip(ctx context.Context, r *Request) (*http.Response, err
 		return nil, call.Configuration("endpoint is not a URI that can be requested: %s", endpoint.Show(r.URI))
 	}
 	req.Header = r.Header.Clone()
-	setOrigin(req, c.run.Origin)
+	req.Header.Set(originHeader, c.run.Origin.Execution+" "+c.run.Origin.Run.String())
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 		req.Header.Del("Host")

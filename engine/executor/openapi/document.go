@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/content"
@@ -162,15 +161,11 @@ func (d *document) lookup(ref string) (any, error) {
 		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 		next, ok := member(v, part)
 		if !ok {
-			return nil, brokenReference(d, ref)
+			return nil, call.Configuration("OpenAPI document: %s refers to %q, which it does not have", endpoint.Show(d.at), ref)
 		}
 		v = next
 	}
 	return v, nil
-}
-
-func brokenReference(d *document, ref string) *event.Problem {
-	return call.Configuration("OpenAPI document: %s refers to %q, which it does not have", endpoint.Show(d.at), ref)
 }
 
 // member is one step of a JSON pointer.

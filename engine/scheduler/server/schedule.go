@@ -53,10 +53,6 @@ type waiter struct {
 	done    chan struct{} // closed when the outcome or the error is set
 }
 
-func newCombiner(api *scheduler.API, timeout time.Duration) *combiner {
-	return &combiner{api: api, timeout: timeout, running: make(chan struct{}, 1)}
-}
-
 // schedule schedules one event. If no batch is on its way, the call itself runs the next ones, up to
 // the one with its event. When ctx ends, the event may be stored nevertheless.
 func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (*schedule.Outcome, error) {

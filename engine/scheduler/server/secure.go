@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,11 +16,8 @@ import (
 // Tokens are the bearer tokens that clients may use, from a file with one on each line.
 // Empty lines and those that begin with # are ignored. A nil *Tokens is never reread.
 type Tokens struct {
-	path string
-
-	mu      sync.RWMutex
-	hashes  [][sha256.Size]byte
-	changed time.Time // modification time of the file when last read
+	path   string
+	hashes atomic.Pointer[[][sha256.Size]byte]
 }
 
 // ReadTokens reads a file of tokens.
@@ -33,19 +29,9 @@ func ReadTokens(path string) (*Tokens, error) {
 // minToken is the minimum length of a token.
 const minToken = 16
 
-// Reload reads the file again if it has changed. After an error the previous tokens stay valid.
+// Reload reads the file again. After an error the previous tokens stay valid.
 func (t *Tokens) Reload() error {
 	if t == nil {
-		return nil
-	}
-	file, err := os.Stat(t.path)
-	if err != nil {
-		return err
-	}
-	t.mu.RLock()
-	same := file.ModTime().Equal(t.changed)
-	t.mu.RUnlock()
-	if same {
 		return nil
 	}
 	text, err := os.ReadFile(t.path)
@@ -68,19 +54,15 @@ func (t *Tokens) Reload() error {
 	if len(hashes) == 0 {
 		return fmt.Errorf("%s has no tokens: want one on each line", t.path)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.hashes, t.changed = hashes, file.ModTime()
+	t.hashes.Store(&hashes)
 	return nil
 }
 
 // Allow reports whether a token is valid, in a time that does not depend on which one it is.
 func (t *Tokens) Allow(token string) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
 	given := sha256.Sum256([]byte(token))
 	found := 0
-	for _, hash := range t.hashes {
+	for _, hash := range *t.hashes.Load() {
 		found |= subtle.ConstantTimeCompare(hash[:], given[:])
 	}
 	return found == 1

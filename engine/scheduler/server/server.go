@@ -86,7 +86,8 @@ func New(api *scheduler.API, opts Options) *Server {
 		all = append(all, grpc.Creds(credentials.NewTLS(opts.TLS.config())))
 	}
 	s.grpc = grpc.NewServer(all...)
-	schedulerpb.RegisterSchedulerServiceServer(s.grpc, &service{api: api, combiner: newCombiner(api, opts.Timeout), full: &s.full})
+	combiner := &combiner{api: api, timeout: opts.Timeout, running: make(chan struct{}, 1)}
+	schedulerpb.RegisterSchedulerServiceServer(s.grpc, &service{api: api, combiner: combiner, full: &s.full})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	if opts.Reflection {
 		reflection.Register(s.grpc)
