@@ -135,7 +135,6 @@ type Options struct {
 	// 0, as in simulation, one tenant may occupy all.
 	ExtraExecutors int
 	Transport      http.RoundTripper // performs calls
-	Calls          httpcall.Limits   // zero fields mean the defaults
 	Breakers       *breaker.Set      // nil: no call is refused
 	Answers        *call.Memory      // for large responses to calls; nil: unbounded
 
@@ -350,7 +349,7 @@ func (e *Engine) addExecutors() error {
 	if err != nil {
 		return err
 	}
-	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Trace: e.opts.Trace}, Memory: e.opts.Answers}
+	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: e.opts.Transport, Version: e.opts.Version, Breakers: e.opts.Breakers, Trace: e.opts.Trace}, Memory: e.opts.Answers}
 	for i := range e.opts.Executors + e.opts.ExtraExecutors {
 		x := executor.New(inbox, caller, e.opts.Limits)
 		e.add(Service{Kind: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Handles: executor.Handles})

@@ -42,9 +42,7 @@ func (d servicesRequest) engine(rdb wire.Redis, opts engine.Options) (*engine.En
 			*n = 0
 		}
 	}
-	limits := httpcall.DefaultLimits()
-	limits.AllowLoopback = true
-	opts.Calls, opts.Transport, opts.Breakers = limits, httpcall.NewTransport(limits), nil
+	opts.Transport, opts.Breakers = httpcall.NewTransport(true), nil
 	if !d.Idle {
 		opts.Block(shortBlock)
 	} else if !d.Workers {

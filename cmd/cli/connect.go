@@ -15,7 +15,6 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/examine"
-	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
 )
@@ -386,12 +385,4 @@ func RedactedURL(address string) string {
 		address = "redis://" + address
 	}
 	return store.Redacted(address)
-}
-
-// LocalLimits returns limits that allow calls to this machine and its network, as developers expect
-// of a local run.
-func LocalLimits() httpcall.Limits {
-	limits := httpcall.DefaultLimits()
-	limits.AllowPrivate, limits.AllowLoopback = true, true
-	return limits
 }

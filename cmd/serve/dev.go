@@ -169,7 +169,6 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 		return opts, nil, err
 	}
 	opts.Retention = d.set.Retention()
-	opts.Calls = cli.LocalLimits()
 	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
 		r.Block = min(r.Block, stopsWithin) // stopping waits for blocked reads
 	}
@@ -231,7 +230,7 @@ func (d *developer) open(ctx context.Context) error {
 // transport returns the transport of calls: real or mocked.
 func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 	if d.mocks == "" || d.mocks == cli.None {
-		return httpcall.Outward(httpcall.NewTransport(cli.LocalLimits())), nil
+		return httpcall.Outward(httpcall.NewTransport(true)), nil
 	}
 	mocks, err := cli.ReadMocks(ctx, d.sh, d.mocks)
 	if err != nil {

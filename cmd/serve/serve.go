@@ -358,16 +358,13 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 	opts.Command = "serve"
 	opts.Version = cli.Version().Version
 	opts.Retention = set.Retention()
-	limits := httpcall.DefaultLimits()
-	limits.AllowPrivate, limits.AllowLoopback = s.private, s.private
-	opts.Calls = limits
 	breakers := breaker.Defaults()
 	breakers.Failures, breakers.Open = set.BreakerFailures, set.BreakerOpen
 	var err error
 	if opts.Breakers, err = breaker.New(breakers); err != nil {
 		return opts, err
 	}
-	opts.Transport = httpcall.Outward(httpcall.LimitHosts(httpcall.NewTransport(limits), set.PerHost))
+	opts.Transport = httpcall.Outward(httpcall.LimitHosts(httpcall.NewTransport(s.private), set.PerHost))
 	for name, n := range map[string]*int{"worker": &opts.Workers, "executor": &opts.Executors, "timer": &opts.Timers} {
 		if len(s.only) > 0 && !slices.Contains(s.only, name) {
 			*n = 0

@@ -34,8 +34,7 @@ func TestTransportSendsOnce(t *testing.T) {
 			_ = conn.(*net.TCPConn).Close()
 		}))
 		defer server.Close()
-		limits := httpcall.Limits{AllowLoopback: true}
-		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}}
+		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(true)}}
 		r := request{Method: method, Endpoint: server.URL}
 		if method == "POST" {
 			r.Body = map[string]any{"amount": 1}

@@ -133,7 +133,7 @@ func TestHTTPBadResponses(t *testing.T) {
 	t.Parallel()
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
-	_, _ = z.Write(make([]byte, 1<<20))
+	_, _ = z.Write(make([]byte, 11<<20))
 	_ = z.Close()
 	tests := []struct {
 		name string
@@ -143,12 +143,12 @@ func TestHTTPBadResponses(t *testing.T) {
 		{"not JSON", func() *http.Response { return respond(200, "application/json", "{") }, "is not valid JSON"},
 		{"not YAML", func() *http.Response { return respond(200, "application/yaml", "a: [") }, "is not valid YAML"},
 		{"keys twice", func() *http.Response { return respond(200, "application/yaml", "a: 1\na: 2") }, "is repeated"},
-		{"too large", func() *http.Response { return respond(200, "text/plain", strings.Repeat("x", 2049)) }, "larger than 2 KiB (limit response body)"},
+		{"too large", func() *http.Response { return respond(200, "text/plain", strings.Repeat("x", 10<<20+1)) }, "larger than 10 MiB (limit response body)"},
 		{"too large unzipped", func() *http.Response {
 			res := respond(200, "text/plain", zipped.String())
 			res.Header.Set("Content-Encoding", "gzip")
 			return res
-		}, "larger than 2 KiB"},
+		}, "larger than 10 MiB"},
 		{"unknown compression", func() *http.Response {
 			res := respond(200, "application/json", "x")
 			res.Header.Set("Content-Encoding", "br")
@@ -173,7 +173,6 @@ func TestHTTPBadResponses(t *testing.T) {
 			t.Parallel()
 			c := &executor.Caller{HTTP: &httpcall.Caller{
 				Transport: answers(func(*http.Request) (*http.Response, error) { return tt.res(), nil }),
-				Limits:    httpcall.Limits{Body: 2 << 10},
 			}}
 			_, err := output(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), scope(nil), call.Origin{})
 			wantProblem(t, err, event.Communication, 500, tt.part)

@@ -103,7 +103,7 @@ func newSiteWith(t testing.TB, rdb wire.Redis, size int, set func(*delivery.Opti
 	set(&opts)
 	s.inbox, err = executor.NewInbox(s.store, lib, opts, 0)
 	must(t, err)
-	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: s, Limits: httpcall.DefaultLimits()}}
+	caller := &executor.Caller{HTTP: &httpcall.Caller{Transport: s}}
 	for range size {
 		s.services = append(s.services, executor.New(s.inbox, caller, decide.DefaultLimits()))
 	}

@@ -94,8 +94,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 	if t.Call.HTTP == nil {
 		return 0, "", false
 	}
-	limit := httpcall.DefaultLimits().Timeout
-	return limit, "a call times out after " + iso(limit) + " anyway", true
+	return httpcall.Timeout, "a call times out after " + iso(httpcall.Timeout) + " anyway", true
 }
 
 // limited returns how long a task can take, including its timeout.

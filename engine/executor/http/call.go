@@ -22,7 +22,6 @@ import (
 // HTTP.
 type Caller struct {
 	Transport http.RoundTripper // how requests go out; never nil
-	Limits    Limits            // zero members mean their defaults
 	Version   string            // of flunq, for the User-Agent
 	Breakers  *breaker.Set      // nil: no request is refused
 
@@ -55,7 +54,7 @@ func (c *Client) compose(task *dsl.HTTPCall) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := NewRequest(method, c.Limits.Body)
+	r := NewRequest(method)
 	r.Redirect = task.Redirect
 	uri, err := endpoint.URI(c.run, "endpoint", task.Endpoint)
 	if err != nil {

@@ -20,13 +20,11 @@ type Request struct {
 	Redirect      bool   // redirects are followed, and a 3xx status is not an error
 
 	spelling string // of the method in the document
-	limit    int64  // bytes of the response's body
 }
 
-// NewRequest returns a request without a URI. limit is the maximum size of the response's body in
-// bytes.
-func NewRequest(method string, limit int64) *Request {
-	return &Request{Method: knownMethod(method), Header: http.Header{}, spelling: method, limit: limit}
+// NewRequest returns a request without a URI.
+func NewRequest(method string) *Request {
+	return &Request{Method: knownMethod(method), Header: http.Header{}, spelling: method}
 }
 
 // knownMethod returns a standard method in upper case and any other name unchanged.

@@ -43,13 +43,13 @@ func (c *Client) receive(ctx context.Context, r *Request, res *http.Response) (*
 	if !success {
 		return nil, c.unsuccessful(ctx, r, res)
 	}
-	body, err := c.read(ctx, res, r.limit)
+	body, err := c.read(ctx, res, maxBody)
 	switch {
 	case errors.Is(err, call.ErrMemory):
 		return nil, call.Communication("%s %s: %v", r.Method, endpoint.Show(r.URI), call.ErrMemory)
 	case errors.Is(err, errTooLarge):
-		return nil, call.Communication("%s %s: the response is larger than %s (limit response body)",
-			r.Method, endpoint.Show(r.URI), bytesInWords(r.limit))
+		return nil, call.Communication("%s %s: the response is larger than %d MiB (limit response body)",
+			r.Method, endpoint.Show(r.URI), maxBody>>20)
 	case err != nil:
 		return nil, broken(ctx, r, fmt.Errorf("reading the response: %w", err))
 	}
@@ -172,14 +172,4 @@ func joined(h http.Header) map[string]any {
 		out[name] = strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
 	}
 	return out
-}
-
-func bytesInWords(n int64) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

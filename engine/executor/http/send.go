@@ -19,8 +19,6 @@ import (
 
 // Client sends the requests of one call task, and remembers the last one.
 type Client struct {
-	Limits Limits // of the caller, with defaults filled in
-
 	caller *Caller
 	run    *call.Run
 	sent   *Request // the last request that was sent; nil for none
@@ -30,7 +28,7 @@ type Client struct {
 
 // Client returns the client of one call task.
 func (c *Caller) Client(run *call.Run) *Client {
-	return &Client{Limits: c.Limits.filled(), caller: c, run: run}
+	return &Client{caller: c, run: run}
 }
 
 // Made describes the last request that was sent, with secrets redacted; nil if none was sent.
@@ -64,9 +62,9 @@ func (c *Client) Send(ctx context.Context, r *Request) (*Response, error) {
 			return nil, err
 		case next == nil:
 			return c.receive(ctx, r, res)
-		case hop == c.Limits.Redirects:
+		case hop == maxRedirects:
 			discard(res)
-			return nil, StatusProblem(res.StatusCode, "%s: more than %d redirects (limit redirects)", endpoint.Show(r.URI), c.Limits.Redirects)
+			return nil, StatusProblem(res.StatusCode, "%s: more than %d redirects (limit redirects)", endpoint.Show(r.URI), maxRedirects)
 		}
 		discard(res)
 		r = next

@@ -15,15 +15,17 @@ import (
 )
 
 // NewTransport returns the transport of an ordinary deployment. It enforces the limits on time and
-// headers, and connects only to permitted networks. It checks the resolved address when it
-// connects, so DNS cannot bypass the check.
-func NewTransport(l Limits) http.RoundTripper {
-	l = l.filled()
+// headers. Unless private is set, it connects only to the public internet. It checks the resolved
+// address when it connects, so DNS cannot bypass the check.
+func NewTransport(private bool) http.RoundTripper {
 	proxies := proxyAddresses()
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: l.control}
 	// A proxy is the operator's choice, and often in the private network.
-	direct := &net.Dialer{Timeout: dialer.Timeout, KeepAlive: dialer.KeepAlive}
-	return &bounded{limits: l, next: &http.Transport{
+	direct := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	dialer := *direct
+	if !private {
+		dialer.Control = control
+	}
+	return &bounded{timeout: Timeout, private: private, next: &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		OnProxyConnectResponse: refusedByProxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -38,7 +40,7 @@ func NewTransport(l Limits) http.RoundTripper {
 		IdleConnTimeout:        90 * time.Second,
 		MaxIdleConns:           100,
 		MaxIdleConnsPerHost:    16,
-		MaxResponseHeaderBytes: l.Headers,
+		MaxResponseHeaderBytes: maxHeaders,
 	}}
 }
 
@@ -74,22 +76,23 @@ func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, res *http.Re
 
 // bounded ends a request that exceeds the timeout, body included.
 type bounded struct {
-	next   http.RoundTripper
-	limits Limits
+	next    http.RoundTripper
+	timeout time.Duration
+	private bool
 }
 
 // RoundTrip performs one request.
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	// A proxy would connect for us, so literal addresses are checked here.
-	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil {
-		if err := b.limits.permit(ip); err != nil {
+	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil && !b.private {
+		if err := permit(ip); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), b.limits.Timeout)
+	ctx, cancel := context.WithTimeout(req.Context(), b.timeout)
 	explain := func(err error) error {
 		if ctx.Err() != nil && req.Context().Err() == nil {
-			return &timeoutError{b.limits.Timeout}
+			return &timeoutError{b.timeout}
 		}
 		return err
 	}
@@ -167,24 +170,22 @@ func (e *closedNetworkError) Error() string {
 	return fmt.Sprintf("%v is %s: calls may reach it only if the services run with --allow-private", e.address, e.network)
 }
 
-// control rejects connections to networks that the limits forbid.
-func (l Limits) control(_, address string, _ syscall.RawConn) error {
+// control rejects connections to other networks than the public internet.
+func control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", address, err)
 	}
-	return l.permit(at.Addr())
+	return permit(at.Addr())
 }
 
-// permit returns an error if an address may not be dialled.
-func (l Limits) permit(ip netip.Addr) error {
+// permit returns an error if an address is not on the public internet.
+func permit(ip netip.Addr) error {
 	ip = embedded(ip.WithZone("").Unmap())
 	switch {
 	case ip.IsLoopback(), ip.IsUnspecified():
-		if !l.AllowLoopback {
-			return &closedNetworkError{ip, "this machine itself"}
-		}
-	case !public(ip) && !l.AllowPrivate:
+		return &closedNetworkError{ip, "this machine itself"}
+	case !public(ip):
 		return &closedNetworkError{ip, "not on the public internet"}
 	}
 	return nil

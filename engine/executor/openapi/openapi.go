@@ -75,7 +75,7 @@ func (s *session) fetch(ctx context.Context, from dsl.Endpoint) (*document, erro
 	if err != nil {
 		return nil, err
 	}
-	r := httpcall.NewRequest(http.MethodGet, s.client.Limits.Document)
+	r := httpcall.NewRequest(http.MethodGet)
 	r.URI, r.Redirect = endpoint.AppendQuery(uri, ""), true
 	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
 	if r.Authorization, err = s.run.Authorization(from.Authentication); err != nil {
@@ -111,7 +111,7 @@ func (s *session) request(op *operation, given map[string]any) (*httpcall.Reques
 	if op.accept != "" && b.header.Get("Accept") == "" {
 		b.header.Set("Accept", op.accept)
 	}
-	r := httpcall.NewRequest(op.method, s.client.Limits.Body)
+	r := httpcall.NewRequest(op.method)
 	r.URI, r.Header, r.Body = uri, b.header, b.body
 	return r, nil
 }

@@ -182,7 +182,6 @@ func executeWith(t *testing.T, out *otlp.Exporter, registry *prometheus.Registry
 	t.Cleanup(shop.Close)
 	opts := engine.Defaults()
 	opts.Process, opts.Transport = "p", http.DefaultTransport
-	opts.Calls.AllowLoopback, opts.Calls.AllowPrivate = true, true
 	opts.Block(10 * time.Millisecond)
 	if out.Traced() {
 		opts.Observe, opts.Trace = out.Observe, out.Parent
