@@ -9,6 +9,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -110,5 +112,16 @@ func TestDialCertificate(t *testing.T) {
 		if err := store.CheckAddress(address); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", address, err, want)
 		}
+	}
+}
+
+// A Redis that has too many clients closes new connections before it has said why.
+func TestDialTooManyClients(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Serve(t)
+	must(t, rdb.Client(t).ConfigSet(t.Context(), "maxclients", "1").Err())
+	_, err := store.Dial(t.Context(), rdb.Addr())
+	if said := errors.Is(err, io.EOF) || strings.Contains(fmt.Sprint(err), "too many clients (maxclients)"); !errors.Is(err, store.ErrUnreachable) || !said {
+		t.Errorf("error %v, want one about the number of clients", err)
 	}
 }

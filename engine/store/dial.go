@@ -52,6 +52,8 @@ func aboutAddress(address string, err error) string {
 		return "; a sentinel answers, but monitors no master with the name in the address"
 	case !encrypted && errors.Is(err, io.EOF):
 		return "; if it expects TLS, the address must begin with rediss"
+	case !encrypted && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+		return "; it closes new connections: it may have too many clients (maxclients)"
 	case encrypted && errors.Is(err, context.DeadlineExceeded):
 		return "; if it does not use TLS, the address must begin with redis"
 	case is[x509.UnknownAuthorityError](err):
