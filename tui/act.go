@@ -21,15 +21,15 @@ const actionTimeout = 2 * time.Minute
 
 // act asks for the input that an action needs, and then for confirmation.
 func (m *model) act(a Action) tea.Cmd {
+	if len(a.IDs) == 0 && a.Verb != Emit {
+		m.notify("nothing is selected", true)
+		return nil
+	}
 	if a.Text == "" {
 		if q, ok := missing(a); ok {
 			m.dialog = newPrompt(q)
 			return nil
 		}
-	}
-	if len(a.IDs) == 0 && a.Verb != Emit {
-		m.notify("nothing is selected", true)
-		return nil
 	}
 	c := &confirmation{action: a, source: m.source}
 	m.dialog = c
@@ -80,9 +80,6 @@ func missing(a Action) (question, bool) {
 
 // fileFor suggests a file name for the recording of an execution.
 func fileFor(a Action) string {
-	if len(a.IDs) == 0 {
-		return ""
-	}
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r

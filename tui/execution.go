@@ -99,11 +99,7 @@ func (s *executionScreen) states() map[int]State {
 
 // treeOptions returns what the tree shows in addition to its history.
 func (s *executionScreen) treeOptions(now time.Time) treeOptions {
-	options := treeOptions{top: s.execution.Row, timers: s.timers, breaks: s.execution.Breaks, now: now, focus: !s.inPane}
-	if len(s.childOfRun) > 0 {
-		options.child = func(run string) bool { return s.childOfRun[run] != "" }
-	}
-	return options
+	return treeOptions{top: s.execution.Row, timers: s.timers, children: s.childOfRun, breaks: s.execution.Breaks, now: now, focus: !s.inPane}
 }
 
 // enters returns what enter does at present, nil if nothing, and its hint.

@@ -16,8 +16,8 @@ type chosenData struct {
 
 	at      dataKey // what is shown, or wanted
 	sources []dataSource
-	kept    []eventData // the most recent first
-	found   bool        // the wanted data is shown
+	kept    eventData // that was read last
+	found   bool      // the wanted data is shown
 	title   string
 	problem string
 }
@@ -67,16 +67,10 @@ type eventData struct {
 	items   []dataItem
 }
 
-// Bounds of the cache of read data.
-const (
-	maxKept     = 8
-	maxKeptData = 4 << 20
-)
+// forget drops what was read, when another history is shown.
+func (d *chosenData) forget() { d.kept, d.at, d.event = eventData{}, dataKey{run: -2}, 0 }
 
-// forget empties the cache, when another history is shown.
-func (d *chosenData) forget() { d.kept, d.at, d.event = nil, dataKey{run: -2}, 0 }
-
-// want returns where to read the missing data. Data that is in the cache is shown.
+// want returns where to read the missing data. Data that was read is shown.
 func (d *chosenData) want(s *executionScreen) (source dataSource, lacks bool) {
 	if d.fixed != nil {
 		d.title = d.fixed.Name
@@ -89,8 +83,8 @@ func (d *chosenData) want(s *executionScreen) (source dataSource, lacks bool) {
 	}
 	for ; len(d.sources) > 0 && !d.found; d.sources = d.sources[1:] {
 		source := d.sources[0]
-		part := d.known(source)
-		if part == nil {
+		part := &d.kept
+		if part.version != source.version || part.kind != source.kind {
 			return source, d.problem == ""
 		}
 		if part.name != "" {
@@ -106,29 +100,13 @@ func (d *chosenData) want(s *executionScreen) (source dataSource, lacks bool) {
 	return source, false
 }
 
-func (d *chosenData) known(source dataSource) *eventData {
-	for i := range d.kept {
-		if k := &d.kept[i]; k.version == source.version && k.kind == source.kind {
-			return k
-		}
-	}
-	return nil
-}
-
 // take stores data that was read.
 func (d *chosenData) take(s *executionScreen, found eventData, err error) {
 	if err != nil {
 		d.problem = problemOf(err)
 		return
 	}
-	d.kept = append([]eventData{found}, d.kept...)
-	size := 0
-	for i, k := range d.kept {
-		if size += len(k.text); i >= maxKept || size > maxKeptData && i > 0 {
-			d.kept = d.kept[:i]
-			break
-		}
-	}
+	d.kept = found
 	d.want(s)
 }
 

@@ -11,12 +11,12 @@ import (
 
 // treeOptions hold what a tree shows in addition to its own data.
 type treeOptions struct {
-	top    Row               // the workflow
-	timers map[string]Row    // by the string form of the task run
-	child  func(string) bool // whether a run has an execution of its own
-	breaks map[string]bool   // the references of tasks with a breakpoint
-	now    time.Time
-	focus  bool
+	top      Row               // the workflow
+	timers   map[string]Row    // by the string form of the task run
+	children map[string]string // the executions of runs that have one of their own, likewise
+	breaks   map[string]bool   // the references of tasks with a breakpoint
+	now      time.Time
+	focus    bool
 }
 
 // draw draws the visible lines, one for each task, and one about them.
@@ -172,7 +172,7 @@ func (t *taskTree) runText(theme canvas.Theme, line *treeLine, options *treeOpti
 	} else {
 		text.after = r.Text
 	}
-	if options.child != nil && options.child(r.String()) {
+	if len(options.children) > 0 && options.children[r.String()] != "" {
 		text.name += theme.Pick(" ⇒", " =>")
 	}
 	if len(r.turns) > 1 {
