@@ -46,13 +46,13 @@ func Defaults() Options {
 
 // For adapts the options to a terminal's environment: TERM and COLORFGBG.
 func (o Options) For(getenv func(name string) string) Options {
-	simple := getenv("TERM") == "linux" || getenv("TERM") == "dumb"
-	o.ASCII = o.ASCII || simple
+	console := getenv("TERM") == "linux"
+	o.ASCII = o.ASCII || console
 	colours := getenv("COLORFGBG") // such as 15;0: the last one is the background
 	switch back := colours[strings.LastIndexByte(colours, ';')+1:]; {
 	case back == "7" || back == "15":
 		o.Background = Light
-	case back != "" || simple: // these cannot be asked
+	case back != "" || console: // the Linux console does not reply
 		o.Background = Dark
 	}
 	return o

@@ -23,7 +23,6 @@ func TestOptionsFor(t *testing.T) {
 		"light":   {map[string]string{"TERM": "rxvt", "COLORFGBG": "0;default;15"}, tui.Light, false},
 		"dark":    {map[string]string{"TERM": "rxvt", "COLORFGBG": "15;0"}, tui.Dark, false},
 		"console": {map[string]string{"TERM": "linux"}, tui.Dark, true},
-		"dumb":    {map[string]string{"TERM": "dumb"}, tui.Dark, true},
 		"nothing": {nil, tui.Auto, false},
 	} {
 		t.Run(name, func(t *testing.T) {
