@@ -92,17 +92,10 @@ func actionCommand(verb Verb, table Table, args, what string) command {
 	return command{string(verb), "", args, what, func(m *model, text string) (tea.Cmd, string) {
 		ids := strings.Fields(text)
 		if len(ids) == 0 {
-			return nil, "want the id of " + article(tables[table].one)
+			return nil, "want ids of " + strings.ToLower(tables[table].title)
 		}
 		return m.act(Action{Verb: verb, Table: table, IDs: ids}), ""
 	}}
-}
-
-func article(noun string) string {
-	if strings.ContainsRune("aeiou", rune(noun[0])) {
-		return "an " + noun
-	}
-	return "a " + noun
 }
 
 func reschedule(m *model, text string) (tea.Cmd, string) {

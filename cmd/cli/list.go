@@ -118,6 +118,15 @@ func PrintValue(sh *Shell, format *Choice, text, id string, v any) error {
 	}
 }
 
+// Show prints one value: by text for people, or with all its members.
+func Show(sh *Shell, format *Choice, v any, text func()) error {
+	if word := format.String(); word == "json" || word == "yaml" {
+		return WriteValue(sh.Out, word, v)
+	}
+	text()
+	return nil
+}
+
 // WriteValue writes one value as indented JSON or as YAML, under its JSON names.
 func WriteValue(w io.Writer, format string, v any) error {
 	if format != "yaml" {

@@ -109,9 +109,7 @@ func diffExecutions(ctx context.Context, t *cli.Target, format *cli.Choice, args
 		}
 	}
 	out := compareSides(sides[0], sides[1], all)
-	if format.String() == "text" {
-		out.print(t.Sh)
-	} else if err := cli.WriteValue(t.Sh.Out, format.String(), out); err != nil {
+	if err := cli.Show(t.Sh, format, out, func() { out.print(t.Sh) }); err != nil {
 		return err
 	}
 	if !out.Same {

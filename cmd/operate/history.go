@@ -255,12 +255,7 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 			return err
 		}
 	}
-	switch h.format.String() {
-	case "table", "jsonl", "cloudevents":
-		return nil
-	default:
-		return cli.WriteValue(h.sh.Out, h.format.String(), h.rows)
-	}
+	return cli.Show(h.sh, h.format, h.rows, func() {}) // other formats were printed row by row
 }
 
 // tabled prints an event as a row of the table.

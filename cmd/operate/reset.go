@@ -322,16 +322,14 @@ func (m *resetCommand) task(ctx context.Context, r *cli.Remote, x store.Executio
 }
 
 func (m *resetCommand) print(out actions.ResetResult) error {
-	switch format := m.format.String(); format {
-	case "json", "yaml":
-		return cli.WriteValue(m.sh.Out, format, out)
-	case "text":
-		m.explain(out)
-	}
-	if out.ID != "" {
-		fmt.Fprintln(m.sh.Out, out.ID)
-	}
-	return nil
+	return cli.Show(m.sh, m.format, out, func() {
+		if m.format.String() == "text" {
+			m.explain(out)
+		}
+		if out.ID != "" {
+			fmt.Fprintln(m.sh.Out, out.ID)
+		}
+	})
 }
 
 // explain prints to stderr what the new execution begins with.

@@ -97,11 +97,7 @@ func (c command) showExecution(ctx context.Context, r *cli.Remote, args []string
 	if page.unserved {
 		cli.HintUnserved(ctx, c.sh, r, "executor")
 	}
-	if c.format.String() != "text" {
-		return cli.WriteValue(c.sh.Out, c.format.String(), page)
-	}
-	page.write(c.sh)
-	return nil
+	return cli.Show(c.sh, c.format, page, func() { page.write(c.sh) })
 }
 
 func (p executionPage) write(sh *cli.Shell) {

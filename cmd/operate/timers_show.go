@@ -50,11 +50,9 @@ func (c command) showTimer(ctx context.Context, r *cli.Remote, now time.Time, ar
 	page := timerPage{
 		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: actions.Consequence(p, status), Member: p.Member,
 	}
-	if c.format.String() != "text" {
-		return cli.WriteValue(c.sh.Out, c.format.String(), page)
-	}
-	writeRows(c.sh, append([][2]string{{"timer", page.ID}, {"state", page.State}, {"due in", page.dueIn()}}, actions.TimerFacts(p, status, cli.Moment)...))
-	return nil
+	return cli.Show(c.sh, c.format, page, func() {
+		writeRows(c.sh, append([][2]string{{"timer", page.ID}, {"state", page.State}, {"due in", page.dueIn()}}, actions.TimerFacts(p, status, cli.Moment)...))
+	})
 }
 
 // findTimer finds a timer by its id or an unambiguous prefix.

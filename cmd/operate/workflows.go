@@ -123,11 +123,7 @@ func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.format.String() != "text" {
-			return cli.WriteValue(sh.Out, t.format.String(), found)
-		}
-		fmt.Fprint(sh.Out, sh.Harmless(found.Text))
-		return nil
+		return cli.Show(sh, t.format, found, func() { fmt.Fprint(sh.Out, sh.Harmless(found.Text)) })
 	})
 	return c
 }

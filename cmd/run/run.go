@@ -292,13 +292,11 @@ func (r *Runner) list() error {
 		}
 		rows = append(rows, row{name, strings.TrimSpace(e.Summary)})
 	}
-	if r.format.String() != "pretty" {
-		return cli.WriteValue(r.Sh.Out, r.format.String(), rows)
-	}
-	for _, row := range rows {
-		fmt.Fprintf(r.Sh.Out, "%-16s %s\n", row.Name, row.Summary)
-	}
-	return nil
+	return cli.Show(r.Sh, r.format, rows, func() {
+		for _, row := range rows {
+			fmt.Fprintf(r.Sh.Out, "%-16s %s\n", row.Name, row.Summary)
+		}
+	})
 }
 
 // completeBreak completes the tasks of the document that the command names.

@@ -117,11 +117,7 @@ func (c *clockCommand) advance(ctx context.Context, text string) error {
 	if err != nil {
 		return clockCode(err)
 	}
-	if c.format.String() != "text" {
-		err = cli.WriteValue(c.sh.Out, c.format.String(), move)
-	} else {
-		c.print(move)
-	}
+	err = cli.Show(c.sh, c.format, move, func() { c.print(move) })
 	if err == nil && !move.Done {
 		left := history.Duration(move.Target.Sub(move.Now))
 		return cli.Fail(cli.ExitLimit, fmt.Errorf("the clock is at %s, %s before the target: %s; wait until the work that takes real time is done and advance again",
