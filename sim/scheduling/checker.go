@@ -38,7 +38,8 @@ type observed struct {
 // scheduleKind is the kind of a request to schedule an event.
 const scheduleKind schedule.ChangeKind = "schedule"
 
-// operation is a request for an event, as seen by its client. It may take effect between from and to.
+// operation is a request for an event, as seen by its client. If it takes effect, it does so between
+// from and to.
 type operation struct {
 	id      string // of the event
 	kind    schedule.ChangeKind
@@ -55,6 +56,20 @@ func (a *operation) open() bool { return a.to == math.MaxInt || a.code == schedu
 
 // done reports whether an operation has taken effect for certain.
 func (a *operation) done() bool { return a.to != math.MaxInt && a.code == schedule.Success }
+
+// openBetween reports whether an operation may have taken effect between two ticks.
+func (a *operation) openBetween(from, to int) bool { return a.open() && a.to > from && a.from < to }
+
+// doneBetween reports whether an operation has taken effect for certain between two ticks.
+func (a *operation) doneBetween(from, to int) bool { return a.done() && a.from > from && a.to < to }
+
+// some reports whether an operation on the event satisfies a condition.
+func (e *observed) some(is func(*operation) bool) bool { return slices.ContainsFunc(e.operations, is) }
+
+// acknowledged reports whether an operation of a kind has taken effect for certain before a tick.
+func (e *observed) acknowledged(kind schedule.ChangeKind, before int) bool {
+	return e.some(func(a *operation) bool { return a.kind == kind && a.doneBetween(-1, before) })
+}
 
 // receipt is an event that a sink has received.
 type receipt struct {
@@ -135,13 +150,8 @@ func (chk *checker) answered(a *operation, out *schedule.Outcome) {
 			}
 		}
 	}
-	if out.Code == schedule.NotFound {
-		for _, b := range e.operations {
-			if b.kind == scheduleKind && b.done() && b.to < a.from {
-				chk.report("an acknowledged event is found", id, "%s got NOT_FOUND", a.kind)
-				return
-			}
-		}
+	if out.Code == schedule.NotFound && e.acknowledged(scheduleKind, a.from) {
+		chk.report("an acknowledged event is found", id, "%s got NOT_FOUND", a.kind)
 	}
 }
 
@@ -151,8 +161,7 @@ func (chk *checker) checkConflict(id string, e *observed, a *operation) {
 		if b == a || b.kind != scheduleKind || !b.done() || b.content.Equal(a.content) {
 			continue
 		}
-		changed := slices.ContainsFunc(e.operations, func(c *operation) bool { return c.open() && (c.replace || c.kind == schedule.Move) })
-		if !changed {
+		if !e.changing(-1, math.MaxInt) {
 			chk.report("other content is a conflict", id, "two requests with different contents both got SUCCESS")
 			return
 		}
@@ -161,30 +170,24 @@ func (chk *checker) checkConflict(id string, e *observed, a *operation) {
 
 // replaced reports whether a later request replaced the content of a for certain, before a tick.
 func (e *observed) replaced(a *operation, before int) bool {
-	return slices.ContainsFunc(e.operations, func(b *operation) bool {
-		return b.kind == scheduleKind && b.replace && b.done() && b.from > a.to && b.to < before && !b.content.Equal(a.content)
+	return e.some(func(b *operation) bool {
+		return b.kind == scheduleKind && b.replace && b.doneBetween(a.to, before) && !b.content.Equal(a.content)
 	})
 }
 
 // moved reports whether a later request changed the time of a for certain, before a tick.
 func (e *observed) moved(a *operation, before int) bool {
-	return slices.ContainsFunc(e.operations, func(b *operation) bool {
-		return b.kind == schedule.Move && b.done() && b.from > a.to && b.to < before
-	})
+	return e.some(func(b *operation) bool { return b.kind == schedule.Move && b.doneBetween(a.to, before) })
 }
 
 // changing reports whether content or time of the event may have changed between two ticks.
 func (e *observed) changing(from, to int) bool {
-	return slices.ContainsFunc(e.operations, func(b *operation) bool {
-		return b.open() && (b.kind == schedule.Move || b.replace) && b.from < to && b.to > from
-	})
+	return e.some(func(b *operation) bool { return (b.kind == schedule.Move || b.replace) && b.openBetween(from, to) })
 }
 
 // replayed reports whether the event may have been replayed between two ticks.
 func (e *observed) replayed(from, to int) bool {
-	return slices.ContainsFunc(e.operations, func(b *operation) bool {
-		return b.kind == schedule.Replay && b.open() && b.to > from && b.from < to
-	})
+	return e.some(func(b *operation) bool { return b.kind == schedule.Replay && b.openBetween(from, to) })
 }
 
 // put records a request that another program put on the schedule topic. That program never learns
@@ -258,10 +261,8 @@ func (chk *checker) received(s *simulation, id string, got schedule.Content) {
 	}
 	e.receipts = append(e.receipts, r)
 	chk.checkContent(s, id, e, got, r.tick)
-	for _, a := range e.operations {
-		if a.kind == schedule.Cancel && a.done() {
-			chk.report("never published and cancelled", id, "it is published after a Cancel said SUCCESS")
-		}
+	if e.acknowledged(schedule.Cancel, r.tick) {
+		chk.report("never published and cancelled", id, "it is published after a Cancel said SUCCESS")
 	}
 }
 
@@ -324,22 +325,20 @@ func (chk *checker) finish(s *simulation) {
 
 // checkEnd checks the final state of an event.
 func (chk *checker) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
-	acknowledged := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == scheduleKind && a.done() })
-	cancelled := slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.done() })
 	n := len(e.receipts)
 	switch {
-	case record == nil && acknowledged:
+	case record == nil && e.acknowledged(scheduleKind, math.MaxInt):
 		chk.report("nothing is lost", id, "it was acknowledged, and has no record")
 	case record == nil && e.put && !s.rejected(id):
 		chk.report("nothing is lost", id, "its message was neither stored nor rejected")
 	case record == nil && n > 0:
 		chk.report("nothing is lost", id, "it was published, and has no record")
 	case record == nil:
-	case cancelled && record.Status != schedule.Cancelled:
+	case e.acknowledged(schedule.Cancel, math.MaxInt) && record.Status != schedule.Cancelled:
 		chk.report("never published and cancelled", id, "a Cancel said SUCCESS, and it is %s", record.Status)
 	case record.Status == schedule.Fired && n == 0:
 		chk.report("nothing is lost", id, "it is FIRED, and no sink has received it")
-	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.operations, func(a *operation) bool { return a.kind == schedule.Cancel && a.open() }):
+	case record.Status == schedule.Cancelled && !e.some(func(a *operation) bool { return a.kind == schedule.Cancel && a.open() }):
 		chk.report("only cancelled events are CANCELLED", id, "no client cancelled it")
 	case record.Status == schedule.Dead && !slices.Contains(e.errors, record.Error):
 		chk.report("a DEAD event has the sink's reason", id, "its reason is %q, the sink said %q", record.Error, e.errors)

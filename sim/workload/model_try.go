@@ -85,7 +85,8 @@ func (g *generator) trying(name string, depth int, again bool) kind {
 	}
 	var p policy
 	var catch []string
-	only, not, status := 0, 0, 0
+	only, not := 0, 0
+	status := 0 // of the error that is handled
 	if g.IntN(4) == 0 {
 		only = []int{500, 503, 408}[g.IntN(3)]
 		catch = append(catch, fmt.Sprintf("errors: {with: {status: %d}}", only))
@@ -118,15 +119,11 @@ func (g *generator) trying(name string, depth int, again bool) kind {
 	}
 	lines := append(nested("try", body.lines), nested("catch", catch)...)
 	return kind{long: true, fragment: fragment{lines, func(c *modelContext, n int, at time.Duration) modelEnd {
-		r := g.attempts(c, p, body, n, at)
-		if r.err == nil || r.never || r.n < 0 {
-			r.n = max(r.n, 0)
+		r, caught := g.attempts(c, p, body, n, at)
+		switch {
+		case !caught, !handled && again:
 			return r
-		}
-		if !handled {
-			if again {
-				return r
-			}
+		case !handled:
 			return modelEnd{n: n, at: r.at}
 		}
 		before := status
@@ -139,35 +136,28 @@ func (g *generator) trying(name string, depth int, again bool) kind {
 	}}}
 }
 
-// attempts returns the result of the body; n is negative if its error is not caught.
-func (g *generator) attempts(c *modelContext, p policy, body fragment, n int, at time.Duration) modelEnd {
-	overall := at + p.overall
+// attempts runs the body until it succeeds, or is not tried again. caught reports whether it ended with
+// an error that the catch handles.
+func (g *generator) attempts(c *modelContext, p policy, body fragment, n int, at time.Duration) (r modelEnd, caught bool) {
+	deadline := at + p.overall
 	for tried := 1; ; tried++ {
-		start := at
-		r := g.within(c, p.attempt, start, func() modelEnd { return body.run(c, n, start) })
+		r := g.within(c, p.attempt, at, func() modelEnd { return body.run(c, n, at) })
 		if p.overall > 0 {
-			left := overall - start
 			// An attempt that begins when the overall time is up does not count.
-			r = g.within(c, left, start, func() modelEnd { return r })
-			if r.err != nil && r.at == overall {
-				if !p.catches(408) {
-					return modelEnd{n: -1, at: r.at, err: r.err}
-				}
-				return r
+			r = g.within(c, deadline-at, at, func() modelEnd { return r })
+			if r.err != nil && r.at == deadline {
+				return r, p.catches(408)
 			}
 		}
+		next := r.at + p.after(tried)
 		switch {
 		case r.never || g.never:
-			return modelEnd{never: true}
-		case r.err == nil:
-			return r
-		case !p.catches(r.err.status):
-			return modelEnd{n: -1, at: r.at, err: r.err}
-		case tried > p.count || p.status != 0 && p.status != r.err.status:
-			return r
-		case p.overall > 0 && r.at+p.after(tried) >= overall:
-			return r
+			return modelEnd{never: true}, false
+		case r.err == nil, !p.catches(r.err.status):
+			return r, false
+		case tried > p.count, p.status != 0 && p.status != r.err.status, p.overall > 0 && next >= deadline:
+			return r, true
 		}
-		at = r.at + p.after(tried)
+		at = next
 	}
 }

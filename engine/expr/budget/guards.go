@@ -107,7 +107,7 @@ func isParent(_ *Meter, dot any, _ []any) (any, error) {
 // guardChars charges for finding a position in a string, where gojq counts from the start.
 func guardChars(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok {
-		return dot, m.spend(len(text) / Grain)
+		return dot, m.spend(len(text) / grain)
 	}
 	return dot, nil
 }

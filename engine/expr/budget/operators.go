@@ -149,7 +149,7 @@ func repetition(m *Meter, text string, times any) (any, error) {
 	if len(text) == 0 {
 		return "", nil
 	}
-	if err := m.spend(int(size) / Grain); err != nil {
+	if err := m.spend(int(size) / grain); err != nil {
 		return nil, err
 	}
 	return strings.Repeat(text, int(n)), nil

@@ -30,7 +30,7 @@ type regex struct {
 	rescans bool // finding a match may read far beyond it
 }
 
-// perByte returns the cost of a byte of text, in steps per Grain.
+// perByte returns the cost of a byte of text, in steps per grain.
 func (r *regex) perByte(test bool) int {
 	if test {
 		return 8 + r.size
@@ -124,8 +124,8 @@ type countedRunes struct {
 // ReadRune ends the string when no steps are left.
 func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 	r, size, err = c.Reader.ReadRune()
-	if c.owed += size * c.price; c.owed >= 1<<10*Grain {
-		owed := c.owed / Grain
+	if c.owed += size * c.price; c.owed >= 1<<10*grain {
+		owed := c.owed / grain
 		c.owed = 0
 		if !c.m.charge(owed) {
 			return 0, 0, io.EOF
@@ -228,7 +228,7 @@ func (r *regexes) match(m *Meter, dot any, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.spend(len(text) * re.perByte(args[2] == true) / Grain); err != nil {
+	if err := m.spend(len(text) * re.perByte(args[2] == true) / grain); err != nil {
 		return nil, err
 	}
 	if args[2] == true {

@@ -162,7 +162,7 @@ func partOf(v any, slice map[string]any) any {
 func between(m *Meter, dot any, args []any) (any, error) {
 	text, _ := dot.(string)
 	matches, _ := args[0].([]any)
-	if err := m.spend(len(text)/Grain + len(matches)); err != nil {
+	if err := m.spend(len(text)/grain + len(matches)); err != nil {
 		return nil, err
 	}
 	parts := make([]any, 0, len(matches)+1)
@@ -221,7 +221,7 @@ func replace(m *Meter, dot any, args []any) (any, error) {
 
 func write(m *Meter, to *strings.Builder, part any, text string) error {
 	before, _ := part.(string)
-	if err := m.spend(1 + (len(before)+len(text))/Grain); err != nil {
+	if err := m.spend(1 + (len(before)+len(text))/grain); err != nil {
 		return err
 	}
 	to.WriteString(before)

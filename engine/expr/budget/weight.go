@@ -14,8 +14,8 @@ var errDigits = fmt.Errorf("a number of more than %d digits", canonical.MaxDigit
 // errMemory is shown to users unchanged.
 var errMemory = fmt.Errorf("takes too much memory: more than %d MiB (limit expression-memory)", maxMemory>>20)
 
-// Grain is the number of bytes that one step covers.
-const Grain = 16
+// grain is the number of bytes that one step covers.
+const grain = 16
 
 // spend charges for work. Its error ends the evaluation, even if the expression catches it.
 func (m *Meter) spend(steps int) error {
@@ -81,7 +81,7 @@ func (w *weigher) add(v any, depth int) error {
 	w.sum++
 	switch v := v.(type) {
 	case string:
-		w.sum += len(v) / Grain
+		w.sum += len(v) / grain
 	case *big.Int:
 		w.sum += v.BitLen() / 64
 	case []any:
@@ -99,7 +99,7 @@ func (w *weigher) add(v any, depth int) error {
 			return err
 		}
 		for key, field := range v {
-			w.sum += 2 + len(key)/Grain
+			w.sum += 2 + len(key)/grain
 			if err := w.add(field, depth+1); err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (w *weigher) check(depth int) error {
 func breadth(v any) int {
 	switch v := v.(type) {
 	case string:
-		return len(v) / Grain
+		return len(v) / grain
 	case []any:
 		return len(v)
 	case map[string]any:
