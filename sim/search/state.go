@@ -22,8 +22,9 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// searchState is a search in progress: it runs the scenarios, one phase after another, passes the
-// verdict on each run to the parts below, and reports what they find.
+// searchState is a search in progress. Its phases are plain, which learns how the workflow ends without
+// faults; each, for the single faults and for the seeds, which compares every run with that; and finish.
+// In every phase, runs are made concurrently, and their verdicts noted one after another.
 type searchState struct {
 	*Search
 
@@ -49,23 +50,6 @@ func newSearchState(search *Search) *searchState {
 	s.hints = newHints(search, s.report)
 	return s
 }
-
-// verdict is the result of a run. It is small, because a search has up to a hundred thousand
-// of them.
-type verdict struct {
-	scenario Scenario // with explicit faults instead of random ones
-	order    uint64   // hash of the events in their order
-	elapsed  time.Duration
-	failures []failure
-	seen     observations // of a run of the document without interventions
-	unmocked []mock.Exchange
-	known    []string // signatures of earlier findings, from runs without faults, that this run confirms
-
-	trial *sim.Trial // of a run without faults, until it is learned
-}
-
-// faultFree reports whether there were no faults and no operator actions.
-func (v *verdict) faultFree() bool { return len(v.scenario.Faults) == 0 && !v.scenario.intervened() }
 
 // ErrUnmocked is wrapped by the error about calls that no mock answers in a run without
 // faults. Their consequences would say nothing about the workflow.
@@ -166,21 +150,6 @@ func (s *searchState) firstMissed(ctx context.Context) error {
 	return nil
 }
 
-// evaluate runs a scenario, checks the invariants and the user's expectations, and collects what
-// the hints need.
-func (s *searchState) evaluate(ctx context.Context, sc Scenario) (*verdict, error) {
-	t, err := s.try(ctx, sc, nil)
-	if err != nil {
-		return nil, err
-	}
-	order, _ := strconv.ParseUint(t.Order[:16], 16, 64) // the first half of a hex-encoded hash suffices for counting
-	v := &verdict{scenario: sc.explicit(t.Injected), order: order, elapsed: t.Lasted(), failures: s.check.violations(t, sc), trial: t}
-	if sc.Companion == "" && !sc.intervened() {
-		v.seen = s.hints.observe(t)
-	}
-	return v, nil
-}
-
 // plainSeeds runs seeds s.First+from up to but excluding s.First+to without faults.
 func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 	seeds := func(yield func(Scenario) bool) {
@@ -194,7 +163,7 @@ func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 			}
 		}
 	}
-	return explore.InOrder(ctx, s.Parallel, seeds, s.evaluate, func(v *verdict) bool {
+	return explore.InOrder(ctx, s.Parallel, seeds, s.run, func(v *verdict) bool {
 		s.outcomes.learn(v)
 		s.effects.learn(v.trial)
 		s.hints.learnReceivers(v.trial)
@@ -248,22 +217,20 @@ func (s *searchState) engineFails(ctx context.Context) bool {
 		return false
 	}
 	scenarios := func(yield func(Scenario) bool) {
-		for n := range companionsForHang {
+		const some = 60
+		for n := range some {
 			if sc, ok := companionScenario(n); !ok || !yield(sc) {
 				return
 			}
 		}
 	}
 	known := len(s.report.Findings)
-	err := explore.InOrder(ctx, s.Parallel, scenarios, s.evaluate, func(v *verdict) bool {
+	err := explore.InOrder(ctx, s.Parallel, scenarios, s.run, func(v *verdict) bool {
 		s.note(v)
 		return !s.over(ctx) && len(s.report.Findings) == known
 	})
 	return err == nil && len(s.report.Findings) > known
 }
-
-// companionsForHang is how many companions run if a document does not end.
-const companionsForHang = 60
 
 // reportOutcomes reports the outcomes of the runs without faults, and races if there are several.
 func (s *searchState) reportOutcomes() {
@@ -309,29 +276,12 @@ func (s *searchState) reportUnusual(id string) {
 	}
 }
 
-// each runs the scenarios of a phase, and counts them in runs, unless the search is over.
+// each runs the scenarios of a phase, and counts those of the document in runs, unless the search is over.
 func (s *searchState) each(ctx context.Context, phase string, runs *int, of int, scenarios iter.Seq[Scenario]) error {
 	if s.over(ctx) {
 		return nil
 	}
-	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		v, err := s.evaluate(ctx, sc)
-		if err != nil {
-			return nil, err
-		}
-		if t := v.trial; sc.Companion == "" {
-			v.failures = append(v.failures, s.check.anomalies(t, sc)...)
-			if v.faultFree() {
-				v.known = s.outcomes.knownFindings(t)
-			}
-			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // the workflow is not to blame for their consequences
-				v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
-			}
-		}
-		v.trial = nil
-		return v, nil
-	}
-	return explore.InOrder(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
+	return explore.InOrder(ctx, s.Parallel, scenarios, s.compared, func(v *verdict) bool {
 		s.note(v)
 		if v.scenario.Companion == "" {
 			*runs++
@@ -339,6 +289,50 @@ func (s *searchState) each(ctx context.Context, phase string, runs *int, of int,
 		}
 		return !s.over(ctx)
 	})
+}
+
+// verdict is the result of a run.
+type verdict struct {
+	scenario Scenario // with explicit faults instead of random ones
+	trial    *sim.Trial
+	failures []failure
+	seen     observations // of a run of the document without interventions
+	unmocked []mock.Exchange
+	known    []string // signatures of earlier findings, from runs without faults, that this run confirms
+}
+
+// faultFree reports whether there were no faults and no operator actions.
+func (v *verdict) faultFree() bool { return len(v.scenario.Faults) == 0 && !v.scenario.intervened() }
+
+// run runs a scenario, checks the invariants and the user's expectations, and collects what the hints
+// need. It may be called concurrently.
+func (s *searchState) run(ctx context.Context, sc Scenario) (*verdict, error) {
+	t, err := s.try(ctx, sc, nil)
+	if err != nil {
+		return nil, err
+	}
+	v := &verdict{scenario: sc.explicit(t.Injected), trial: t, failures: s.check.violations(t, sc)}
+	if sc.Companion == "" && !sc.intervened() {
+		v.seen = s.hints.observe(t)
+	}
+	return v, nil
+}
+
+// compared is like run, and also compares the outcome of a document with those of its runs without
+// faults.
+func (s *searchState) compared(ctx context.Context, sc Scenario) (*verdict, error) {
+	v, err := s.run(ctx, sc)
+	if err != nil || sc.Companion != "" {
+		return v, err
+	}
+	v.failures = append(v.failures, s.check.anomalies(v.trial, sc)...)
+	if v.faultFree() {
+		v.known = s.outcomes.knownFindings(v.trial)
+	}
+	if v.unmocked = v.trial.Unmocked; len(v.unmocked) > 0 { // the workflow is not to blame for their consequences
+		v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
+	}
+	return v, nil
 }
 
 // over reports whether the search must stop early, and records why.
@@ -357,11 +351,17 @@ func (s *searchState) over(ctx context.Context) bool {
 	return s.report.Stopped != ""
 }
 
-// note adds a verdict to the report.
+// note adds a verdict to the report, each failure once.
 func (s *searchState) note(v *verdict) {
+	seen := map[string]bool{}
+	for _, f := range v.failures {
+		if signature := v.scenario.signature(f); !seen[signature] {
+			seen[signature] = true
+			s.fail(f, v.scenario, 1, v.faultFree())
+		}
+	}
 	if v.scenario.Companion != "" {
 		s.report.Companions++
-		s.noteFailures(v)
 		return
 	}
 	for _, f := range v.scenario.Faults {
@@ -370,12 +370,12 @@ func (s *searchState) note(v *verdict) {
 	if v.faultFree() {
 		s.report.FaultFree++
 	}
-	s.trace.Write(binary.BigEndian.AppendUint64(nil, v.order))
+	order, _ := strconv.ParseUint(v.trial.Order[:16], 16, 64) // the first half of a hex-encoded hash suffices for counting
+	s.trace.Write(binary.BigEndian.AppendUint64(nil, order))
 	if len(s.orders) < maxOrders {
-		s.orders[v.order] = struct{}{}
+		s.orders[order] = struct{}{}
 	}
-	s.report.Seconds += int64(v.elapsed / time.Second)
-	s.noteFailures(v)
+	s.report.Seconds += int64(v.trial.Lasted() / time.Second)
 	for _, signature := range v.known {
 		s.found[signature].Runs++
 		s.found[signature].FaultFree++
@@ -389,23 +389,13 @@ func (s *searchState) note(v *verdict) {
 	s.hints.add(v.seen, v.faultFree())
 }
 
-// noteFailures adds the failures of a run to the report, one per signature.
-func (s *searchState) noteFailures(v *verdict) {
-	seen := map[string]bool{}
-	for _, f := range v.failures {
-		if !seen[v.scenario.signature(f)] {
-			seen[v.scenario.signature(f)] = true
-			s.fail(f, v.scenario, 1, v.faultFree())
-		}
-	}
-}
-
 // fail records a failure: the first of its signature becomes a finding.
 func (s *searchState) fail(f failure, sc Scenario, runs int, faultFree bool) {
-	known := s.found[sc.signature(f)]
+	signature := sc.signature(f)
+	known := s.found[signature]
 	if known == nil {
-		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: sc.signature(f)}
-		s.found[sc.signature(f)] = known
+		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: signature}
+		s.found[signature] = known
 		s.report.Findings = append(s.report.Findings, known)
 	}
 	if known.Runs += runs; faultFree {

@@ -62,7 +62,7 @@ func mutants() []mutant {
 		{"an execution that ends unsubscribes others", "decide machine.unlisten for 1", replaced("map[string]*Node{}"), "an execution that ends does not unsubscribe others", 0},
 		{"an ended execution still listens", "decide machine.unlisten call 5", removed, "", 3},
 		{"a redelivered event counts twice", "decide machine.onReceived if 1", never, "a snapshot contains everything before it", 0},
-		{"correlation keys are ignored", "decide evaluator.correlates case 2", never, "a snapshot contains everything before it", 0},
+		{"correlation keys are ignored", "decide evaluator.mismatch case 4", never, "a snapshot contains everything before it", 0},
 		{"a suspended execution computes", "decide State.Ready return 1 && 2 operand 2", always, "a decision larger than a commit is continued", 2},
 		{"a suspended execution continues", "decide machine.handler if 1", always, "a suspended execution keeps the order of its events", 0},
 		{"a snapshot loses pending computations", "decide State.adopt if 1", never, "a decision larger than a commit is continued", 2},
