@@ -48,7 +48,7 @@ var arrows = map[string][]string{
 	"engine/expr/canonical":  {},
 	"engine/schema":          {},
 	"engine/yaml":            {"engine/lazyregexp", "engine/spelling", "engine/excerpt"},
-	"engine/dsl":             {"engine/event", "engine/yaml", "engine/expr", "engine/schema", "engine/lazyregexp", "engine/spelling", "engine/excerpt"},
+	"engine/dsl":             {"engine/event", "engine/yaml", "engine/expr", "engine/expr/canonical", "engine/schema", "engine/lazyregexp", "engine/spelling", "engine/excerpt"},
 	"engine/decide":          {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/history", "engine/schema", "engine/excerpt"},
 	"engine/excerpt":         {},
 	"engine/history":         {"engine/event", "engine/excerpt"},

@@ -78,7 +78,7 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 	if opts.Redactor == nil {
 		env.opts.Redactor = event.NewRedactor(opts.Secrets)
 	}
-	if newerThan103(def.Document.DSL) {
+	if dsl.Newer(def.Document.DSL) { // these versions use the renamed specification's URIs
 		env.base = event.BaseMain
 	}
 	env.root = &dsl.Task{Name: def.Document.Name, Kind: dsl.Do, Do: def.Do}
@@ -87,16 +87,6 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 
 // Definition returns the definition that the Env decides about.
 func (env *Env) Definition() *dsl.Definition { return env.def }
-
-// newerThan103 reports whether a document is written in a DSL version after 1.0.3. These
-// versions use the renamed specification's error URIs.
-func newerThan103(version string) bool {
-	var major, minor, patch int
-	if n, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil || n != 3 {
-		return false
-	}
-	return slices.Compare([]int{major, minor, patch}, []int{1, 0, 3}) > 0
-}
 
 // Decision holds the effects of a transition, which are written in one commit.
 type Decision struct {

@@ -3,7 +3,6 @@ package dsl
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/lazyregexp"
@@ -173,28 +172,22 @@ func (p *document) header(n *yaml.Node) {
 
 // language reports an unsupported DSL version, and warns about a newer one.
 func (p *document) language(n *yaml.Node, version string) {
-	major, rest, _ := strings.Cut(version, ".")
+	major, _, _ := strings.Cut(version, ".")
 	switch {
 	case major == "0":
 		p.Mistake(n.Pos, "rewrite the workflow for "+newest+": document:, do:", "dsl %s is the old 0.8 language, want 1.0", version)
 	case major != "1":
 		p.Mistake(n.Pos, "dsl: '"+newest+"'", "dsl %s is unknown, want 1.0", version)
-	case newer(rest):
+	case Newer(version):
 		p.Warn(ruleVersion, n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, newest)
 	}
 }
 
-// newer reports whether "minor.patch…" is after 0.3.
-func newer(rest string) bool {
-	core, _, _ := strings.Cut(rest, "+")
-	core, _, _ = strings.Cut(core, "-")
-	minor, patch, _ := strings.Cut(core, ".")
-	m, err := strconv.Atoi(minor)
-	if err != nil || m > 0 {
-		return true
-	}
-	n, err := strconv.Atoi(patch)
-	return err != nil || n > 3
+// Newer reports whether a DSL version is after the newest one that this package implements.
+func Newer(version string) bool {
+	var minor, patch int
+	_, err := fmt.Sscanf(version, "1.%d.%d", &minor, &patch)
+	return err != nil || minor > 0 || patch > 3
 }
 
 // version checks a semantic version. YAML reads a version with only two parts as a number.

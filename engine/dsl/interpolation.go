@@ -1,10 +1,9 @@
 package dsl
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -65,12 +64,4 @@ func unquoted(s string) string {
 }
 
 // jqString returns a string as a jq literal.
-func jqString(s string) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(s); err != nil {
-		return `""`
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func jqString(s string) string { return string(canonical.AppendText(nil, s)) }
