@@ -79,7 +79,7 @@ func happens(e event.Event, ofTimer string) string {
 		if d.By != "" {
 			return timer + " is due at " + d.due().In(e.Time.Location()).Format(time.RFC3339Nano) + d.by()
 		}
-		return fmt.Sprintf("%s is set: %s, until %s", timer, Exact(time.Duration(d.DurationMS)*time.Millisecond), d.FireAt.In(e.Time.Location()).Format(time.RFC3339Nano))
+		return fmt.Sprintf("%s is set: %s, until %s", timer, Milliseconds(d.DurationMS), d.FireAt.In(e.Time.Location()).Format(time.RFC3339Nano))
 	case event.TimerFired:
 		if d.Kind == event.TimeoutTimer {
 			return timer + " expires" + d.by()

@@ -69,41 +69,6 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"
 }
 
-// Exact formats a duration in full, with days if there are any: "1d12h", "1h30m", "2d0.5s".
-// Different durations have different results.
-func Exact(d time.Duration) string {
-	if d < 0 {
-		return "-" + Exact(-max(d, -maxDuration))
-	}
-	if d < time.Microsecond {
-		return d.String()
-	}
-	if d < time.Millisecond {
-		return milliseconds(d)
-	}
-	var out string
-	if d >= day {
-		out = strconv.FormatInt(int64(d/day), 10) + "d"
-		d %= day
-	}
-	if h := d / time.Hour; h > 0 {
-		out += strconv.FormatInt(int64(h), 10) + "h"
-		d %= time.Hour
-	}
-	if m := d / time.Minute; m > 0 {
-		out += strconv.FormatInt(int64(m), 10) + "m"
-		d %= time.Minute
-	}
-	switch {
-	case d == 0:
-		return out
-	case out == "":
-		return d.String()
-	default:
-		return out + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
-	}
-}
-
 // Number formats a number for people, with commas between the thousands.
 func Number[N ~int | ~int64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)

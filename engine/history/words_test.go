@@ -54,31 +54,6 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-func TestExact(t *testing.T) {
-	t.Parallel()
-	const day = 24 * time.Hour
-	for _, c := range []struct {
-		in   time.Duration
-		want string
-	}{
-		{0, "0s"},
-		{5 * time.Nanosecond, "5ns"},
-		{1500 * time.Nanosecond, "0.0015ms"},
-		{20 * time.Millisecond, "20ms"},
-		{1500 * time.Millisecond, "1.5s"},
-		{time.Minute, "1m"},
-		{90 * time.Minute, "1h30m"},
-		{day, "1d"},
-		{36 * time.Hour, "1d12h"},
-		{2*day + 500*time.Millisecond, "2d0.5s"},
-		{-day - time.Second, "-1d1s"},
-	} {
-		if got := history.Exact(c.in); got != c.want {
-			t.Errorf("Exact(%v) = %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
 func TestCount(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
