@@ -131,17 +131,10 @@ func (m *model) scrub(step int) Move {
 	clock := m.overview.Clock
 	if whole := clock.End.Sub(clock.Start); whole > 0 {
 		by := max(whole/scrubs, time.Millisecond)
-		to := m.now().Add(time.Duration(step) * by)
-		if to.After(clock.End) {
-			to = clock.End
-		}
-		if to.Before(clock.Start) {
-			to = clock.Start
-		}
-		return Move{Verb: Seek, To: to}
+		return Move{Verb: Seek, To: m.now().Add(time.Duration(step) * by)} // the source keeps within its ends
 	}
 	by := max(clock.Of/scrubs, 1)
-	return Move{Verb: Seek, To: clock.Start, Event: max(1, min(clock.At+step*by, clock.Of))}
+	return Move{Verb: Seek, To: clock.Start, Event: max(1, clock.At+step*by)}
 }
 
 // timeHints returns the keys of the time bar.

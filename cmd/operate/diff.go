@@ -192,7 +192,7 @@ func (s *diffSide) add(e history.Entry) {
 
 // compareSides compares two executions.
 func compareSides(a, b *diffSide, all bool) diffResult {
-	out := diffResult{Left: a.name, Right: b.name, Tasks: []diffRow{}}
+	out := diffResult{Left: a.name, Right: b.name}
 	if a.workflow != b.workflow {
 		out.Workflow = append(out.Workflow, a.workflow+" -> "+b.workflow)
 	}

@@ -303,8 +303,6 @@ func (m *resetCommand) task(ctx context.Context, r *cli.Remote, x store.Executio
 	slices.Sort(names)
 	names = slices.Compact(names)
 	switch {
-	case len(refs) == 0 && strings.HasPrefix(m.to, "/"):
-		return "", cli.Misusef("--to %s: no such task has begun in execution %s; begun: %s", cli.Printable(m.to), x.ID, cli.Printable(cli.ShortList(names)))
 	case len(refs) == 0:
 		return "", cli.Misusef("--to %s: no such task has begun in execution %s%s; begun: %s", cli.Printable(m.to), x.ID, cli.DidYouMean(m.to, names, ""), cli.Printable(cli.ShortList(names)))
 	case len(refs) > 1:

@@ -216,9 +216,6 @@ func (b *bencher) write(ctx context.Context, report *bench.Report, err error) er
 		return err
 	}
 	if b.format.String() == "json" {
-		if report.Results == nil {
-			report.Results = []bench.Result{}
-		}
 		err = errors.Join(cli.WriteJSON(b.sh.Out, report), err)
 	} else {
 		b.table(report)
