@@ -291,10 +291,7 @@ func (d Document) TaskOf(p *event.Problem) (at yaml.Pos, ok bool) {
 	if d.Def == nil {
 		return at, false
 	}
-	if at, ok := d.Def.Locate(p.Instance, p.Detail); ok {
-		return at, true
-	}
-	return d.Place(p.Instance)
+	return d.Def.Locate(p.Instance, p.Detail)
 }
 
 // Explain prints the error that ended a workflow and the line of the document that caused
@@ -480,14 +477,6 @@ func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file
 		return nil
 	}
 	return yaml.NewMistakes(def.Source, list)
-}
-
-// Place returns the position of a task in the document.
-func (d Document) Place(ref string) (at yaml.Pos, ok bool) {
-	if d.Def == nil || d.Def.Task(ref) == nil {
-		return at, false
-	}
-	return d.Def.Task(ref).Pos, true
 }
 
 // Frame prints a line of the document with a mark below the column.

@@ -355,7 +355,7 @@ func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
 		return
 	}
 	doc := s.document(f.Document)
-	if at, ok := doc.Place(ref); ok {
+	if at, ok := f.Document.Locate(ref, ""); ok {
 		var frame bytes.Buffer
 		doc.Frame(&frame, s.sh.OutColor(), at)
 		for line := range strings.Lines(frame.String()) {
