@@ -74,6 +74,10 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
+	replicas, err := confirmed(t.Sh)
+	if err != nil {
+		return nil, err
+	}
 	p, err := t.Resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -84,16 +88,6 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 		return nil, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis with --redis-url, REDIS_URL or a context (flunq config --help)", err)
 	case err != nil:
 		return nil, fmt.Errorf("%w (%s)", err, p.URL.From)
-	}
-	file, err := ReadConfig(t.Sh)
-	if err != nil {
-		_ = rdb.Close() // the error of the configuration says more
-		return nil, err
-	}
-	replicas, err := confirmed(t.Sh, file)
-	if err != nil {
-		_ = rdb.Close() // the error of the setting says more
-		return nil, err
 	}
 	if !t.ReadOnly {
 		store.ConfirmWrites(rdb, replicas)

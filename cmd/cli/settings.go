@@ -165,7 +165,11 @@ func (s *Settings) table() []setting {
 }
 
 // confirmed returns the setting REDIS_WAIT.
-func confirmed(sh *Shell, file *configFile) (int, error) {
+func confirmed(sh *Shell) (int, error) {
+	file, err := ReadConfig(sh)
+	if err != nil {
+		return 0, err
+	}
 	s := DefaultSettings()
 	one, _ := s.find("REDIS_WAIT")
 	if name, text, place, ok := one.given(sh, file); ok {
