@@ -1,7 +1,9 @@
 package dsl
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
@@ -13,7 +15,6 @@ import (
 type connections struct {
 	*expressions
 	policies map[string]*Authentication // the authentications of use
-	names    []string                   // of the policies, in document order
 }
 
 // externalResource parses the location of a document.
@@ -160,7 +161,7 @@ func (p *connections) authentication(n *yaml.Node, s scope) *Authentication {
 	}
 	a, known := p.policies[name]
 	if !known {
-		p.Mistake(use.Pos, reference(name, "use.authentications", p.names), "unknown authentication %s", yaml.Quote(name))
+		p.Mistake(use.Pos, reference(name, "use.authentications", slices.Sorted(maps.Keys(p.policies))), "unknown authentication %s", yaml.Quote(name))
 	}
 	return a
 }

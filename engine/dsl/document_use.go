@@ -18,7 +18,6 @@ func (p *document) use(n *yaml.Node) {
 		}
 	}
 	for _, f := range p.mapOf(n.Get("authentications"), "use.authentications") {
-		p.connections.names = append(p.connections.names, f.Key)
 		p.connections.policies[f.Key] = p.connections.policy(f.Value, scope{}.during())
 	}
 	for _, f := range p.mapOf(n.Get("catalogs"), "use.catalogs") {
@@ -28,7 +27,6 @@ func (p *document) use(n *yaml.Node) {
 		}
 	}
 	for _, f := range p.mapOf(n.Get("errors"), "use.errors") {
-		p.faults.names = append(p.faults.names, f.Key)
 		p.faults.templates[f.Key] = p.faults.errorTemplate(f.Value, scope{}.during())
 	}
 	p.faults.timeouts = p.section(n.Get("timeouts"), "use.timeouts")
@@ -45,7 +43,6 @@ func (p *document) functions(n *yaml.Node) {
 	fields := p.mapOf(n, "use.functions")
 	p.def.Use.Functions = make(map[string]*Task, len(fields))
 	for _, f := range fields {
-		p.tasks.functions = append(p.tasks.functions, f.Key)
 		p.def.Use.Functions[f.Key] = &Task{}
 	}
 	for _, f := range fields {

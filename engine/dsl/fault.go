@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,6 @@ type faults struct {
 	*expressions
 	retries, timeouts section                   // of use
 	templates         map[string]*ErrorTemplate // the errors of use
-	names             []string                  // of the templates, in document order
 
 	retryPolicies map[[2]string]*RetryPolicy // the retries of use parsed so far, by name and the name of the error's variable
 
@@ -39,7 +39,7 @@ func (p *faults) raise(n *yaml.Node, s scope) *ErrorTemplate {
 	}
 	template, known := p.templates[e.Text()]
 	if !known {
-		p.Mistake(e.Pos, reference(e.Text(), "use.errors", p.names), "unknown error %s", yaml.Quote(e.Text()))
+		p.Mistake(e.Pos, reference(e.Text(), "use.errors", slices.Sorted(maps.Keys(p.templates))), "unknown error %s", yaml.Quote(e.Text()))
 		return &ErrorTemplate{}
 	}
 	return template

@@ -21,9 +21,8 @@ type tasks struct {
 	jumps     *jumps
 	reach     *reachability
 
-	def       *Definition
-	functions []string // the names of use.functions
-	catalogs  []string // the names of use.catalogs
+	def      *Definition
+	catalogs []string // the names of use.catalogs
 }
 
 // place describes where in the workflow a task is.

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -258,8 +259,9 @@ func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 		p.cannotRun(at, "call: "+yaml.Short(callee), instead("catalog"))
 		return
 	}
-	suggestion := p.guess(callee, slices.Concat(protocols(), p.functions))
-	if closest(callee, slices.Concat(protocols(), p.functions)) == "" && suggestion != "" {
+	known := append(protocols(), slices.Sorted(maps.Keys(p.def.Use.Functions))...)
+	suggestion := p.guess(callee, known)
+	if closest(callee, known) == "" && suggestion != "" {
 		suggestion += "; or define it in use.functions"
 	}
 	p.Mistake(at, suggestion, "unknown call %s", yaml.Quote(callee))
