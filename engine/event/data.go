@@ -37,10 +37,7 @@ func (r Run) String() string {
 // EscapeRef escapes a reference for use in a task id: "#" as "~2" and "@" as "~3", in the
 // style of JSON pointers.
 func EscapeRef(ref string) string {
-	if !strings.ContainsAny(ref, "#@") {
-		return ref
-	}
-	return strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
+	return strings.ReplaceAll(strings.ReplaceAll(ref, "#", "~2"), "@", "~3")
 }
 
 // ParseRun parses a task id.
@@ -48,9 +45,7 @@ func ParseRun(id string) Run {
 	var r Run
 	id, r.Attempt, _ = strings.Cut(id, "@")
 	r.Ref, r.Iteration, _ = strings.Cut(id, "#")
-	if strings.Contains(r.Ref, "~") {
-		r.Ref = strings.NewReplacer("~2", "#", "~3", "@").Replace(r.Ref)
-	}
+	r.Ref = strings.ReplaceAll(strings.ReplaceAll(r.Ref, "~2", "#"), "~3", "@")
 	return r
 }
 

@@ -21,10 +21,7 @@ func Run(name, iteration, attempt string) string {
 // TaskName returns the name of a task from its reference, which is a JSON pointer.
 func TaskName(ref string) string {
 	name := ref[strings.LastIndexByte(ref, '/')+1:]
-	if !strings.Contains(name, "~") {
-		return name
-	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
 }
 
 // Task formats a task id for people: its reference with the index and the attempt.
