@@ -232,9 +232,6 @@ func shorter(path string) (string, bool) {
 	if path == "" {
 		return "", false
 	}
-	if !strings.Contains(path, "/") {
-		return path[:max(0, strings.LastIndexByte(path, '.'))], true
-	}
 	parts := Parts(path)
 	return strings.Join(parts[:len(parts)-1], "."), true
 }

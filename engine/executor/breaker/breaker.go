@@ -21,15 +21,11 @@ type Options struct {
 
 	// Open is how long an open breaker allows no calls. Then it allows one, the probe. Default 30 s.
 	Open time.Duration
-
-	// Longest is how long a host's Retry-After is obeyed, counted from when its breaker
-	// opened. Default 5 min; 0 means not at all.
-	Longest time.Duration
 }
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
-	return Options{Failures: 10, Open: 30 * time.Second, Longest: 5 * time.Minute}
+	return Options{Failures: 10, Open: 30 * time.Second}
 }
 
 // check reports all bad options.
@@ -40,9 +36,6 @@ func (o Options) check() error {
 	}
 	if o.Open <= 0 {
 		errs = append(errs, fmt.Errorf("open is %v, want more than 0", o.Open))
-	}
-	if o.Longest < 0 {
-		errs = append(errs, fmt.Errorf("longest is %v, want 0 or more", o.Longest))
 	}
 	return errors.Join(errs...)
 }
@@ -64,6 +57,9 @@ const (
 	quietAfter = time.Hour
 	sweepEvery = time.Minute
 	oldest     = 10 * time.Minute
+
+	// longest is how long a host's Retry-After is obeyed, counted from when its breaker opened.
+	longest = 5 * time.Minute
 )
 
 // Target is a host as one tenant calls it. Failures of one tenant's calls do not stop
@@ -321,8 +317,8 @@ func (a *Attempt) end(outcome func(*Set, *breaker)) {
 // lengthen extends the pause as the host asked, within bounds.
 func (s *Set) lengthen(b *breaker, wanted time.Duration) {
 	until := s.clock.Add(wanted)
-	if longest := b.opened.Add(s.opts.Longest); longest.Before(until) {
-		until = longest
+	if last := b.opened.Add(longest); last.Before(until) {
+		until = last
 	}
 	if until.After(b.until) {
 		b.until = until
