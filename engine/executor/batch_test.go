@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -299,6 +300,53 @@ func TestOneReads(t *testing.T) {
 		if n := peak.Load(); n != 1 {
 			t.Errorf("%d read concurrently, want 1", n)
 		}
+	})
+}
+
+// While Redis is down, one idle executor tries to read, and not all of them one after another.
+func TestOneReadsWhileRedisIsDown(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
+		s := newSite(t, rdb, 8, 5*time.Millisecond)
+		var reads atomic.Int64
+		s.tap.set(func(name string) error {
+			if name == "pipeline" {
+				reads.Add(1)
+				return store.Failed("read", errDown)
+			}
+			return nil
+		}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		failed, again := make(chan error, len(s.services)), make(chan struct{})
+		var wg sync.WaitGroup
+		for _, one := range s.services {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := one.Step(ctx); err != nil {
+						failed <- err
+						<-again
+					}
+				}
+			})
+		}
+		if err := <-failed; !errors.Is(err, errDown) {
+			t.Errorf("the first step returns %v", err)
+		}
+		select {
+		case err := <-failed:
+			t.Errorf("another one returns %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if n := reads.Load(); n != 1 {
+			t.Errorf("%d reads, want 1", n)
+		}
+		s.tap.set(nil, nil)
+		s.request(t, "ask", callTask)
+		close(again)
+		until(t, "the reply", func() bool { return len(s.replies(t)) == 1 })
+		s.inbox.Close()
+		cancel()
+		wg.Wait()
 	})
 }
 

@@ -29,6 +29,7 @@ type Service struct {
 	inbox  *Inbox
 	caller *Caller
 	limits decide.Limits
+	failed bool // its last read, because Redis is down
 }
 
 // New returns an executor that reads from an inbox.
@@ -42,7 +43,7 @@ func New(inbox *Inbox, caller *Caller, limits decide.Limits) *Service {
 // written to a stream. It returns only errors of Redis, after which the request is handled again; errors
 // of the request itself are settled here.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
-	j, wake, err := s.inbox.take(ctx)
+	j, wake, err := s.inbox.take(ctx, &s.failed)
 	if err != nil || j == nil {
 		return wake, err
 	}

@@ -112,8 +112,14 @@ type action struct {
 }
 
 // take returns a request, after it has read some for all executors if necessary. If there is none, wake is
-// when to call again.
-func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
+// when to call again. It sets failed if Redis is down: no other executor reads until the one that has found that
+// out calls take again.
+func (in *Inbox) take(ctx context.Context, failed *bool) (j *job, wake time.Time, err error) {
+	if *failed {
+		in.mu.Lock()
+		in.reading, *failed = false, false
+		in.mu.Unlock()
+	}
 	for {
 		a := in.next()
 		switch {
@@ -149,7 +155,9 @@ func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 			}
 		}
 		in.readAhead.saw(f.Events, in.calls.Size()-calls, f.Tenants)
-		if err != nil {
+		if *failed = a.block > 0 && !a.others && requests == 0 && store.Down(in.out.store, err); *failed {
+			in.reading = true // the others need not find out that Redis is down
+		} else if err != nil {
 			in.wakeExecutors() // this one pauses now
 		}
 		in.mu.Unlock()
