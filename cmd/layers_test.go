@@ -113,7 +113,8 @@ var arrows = map[string][]string{
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},
 
 	"sim/conformance": {"engine/...", "sim/mock"},
-	"tui":             {"engine", "engine/dsl", "engine/history", "tui/axis", "tui/canvas", "tui/quiet"},
+	"tui/background":  {},
+	"tui":             {"engine", "engine/dsl", "engine/history", "tui/axis", "tui/background", "tui/canvas", "tui/quiet"},
 	"tui/axis":        {"engine/history"},
 	"tui/canvas":      {"engine/history"},
 	"tui/quiet":       {},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"flunq.io/flunq/tui/background"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -25,8 +27,9 @@ type model struct {
 	asked      time.Time      // when it was requested
 	zone       *time.Location // in which times are shown
 
-	theme         canvas.Theme
-	width, height int
+	asksBackground bool // ask the terminal for its background
+	theme          canvas.Theme
+	width, height  int
 
 	places []screen
 	place  int
@@ -82,7 +85,12 @@ func newModel(source Source, options Options) *model {
 
 // Init starts reading and ticking.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.readOverview(), m.nextTick(), m.setTitle())
+	cmds := []tea.Cmd{m.readOverview(), m.nextTick(), m.setTitle()}
+	if m.asksBackground {
+		out := m.options.Output
+		cmds = append(cmds, func() tea.Msg { _, _ = io.WriteString(out, background.Ask); return nil })
+	}
+	return tea.Batch(cmds...)
 }
 
 // Update handles all messages. It never blocks: commands do.
@@ -103,6 +111,11 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.mouse(tea.MouseEvent(msg))
 	case sourceCall:
 		return tea.Cmd(msg)
+	case gotBackground:
+		if msg.light {
+			m.theme.Palette = paletteOf(Light)
+		}
+		return tea.ClearScreen
 	case tea.ResumeMsg:
 		return m.resumed()
 	case want:

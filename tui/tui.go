@@ -6,18 +6,19 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"os"
-	"strings"
+	"runtime"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
-	"github.com/muesli/termenv"
 
+	"flunq.io/flunq/tui/background"
 	"flunq.io/flunq/tui/canvas"
 	_ "flunq.io/flunq/tui/quiet" // before bubbletea asks the terminal
 )
@@ -46,15 +47,13 @@ func Defaults() Options {
 
 // For adapts the options to a terminal's environment: TERM and COLORFGBG.
 func (o Options) For(getenv func(name string) string) Options {
-	console := getenv("TERM") == "linux"
-	o.ASCII = o.ASCII || console
-	colours := getenv("COLORFGBG") // such as 15;0: the last one is the background
-	switch back := colours[strings.LastIndexByte(colours, ';')+1:]; {
-	case back == "7" || back == "15":
+	term := getenv("TERM")
+	if light, ok := background.FromEnvironment(getenv("COLORFGBG")); ok && light {
 		o.Background = Light
-	case back != "" || console: // the Linux console does not reply
+	} else if ok || term == "linux" { // the Linux console does not reply
 		o.Background = Dark
 	}
+	o.ASCII = o.ASCII || term == "linux"
 	return o
 }
 
@@ -69,17 +68,8 @@ const (
 	None
 )
 
-// xterm is the environment for termenv: it would not ask tmux, which also replies.
-type xterm struct{}
-
-func (xterm) Environ() []string { return nil }
-
-func (xterm) Getenv(name string) string {
-	if name == "TERM" {
-		return "xterm"
-	}
-	return ""
-}
+// gotBackground is the terminal's reply about its background.
+type gotBackground struct{ light bool }
 
 // paletteOf returns a palette of the terminal's own sixteen colours, which its user has chosen.
 // Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
@@ -100,9 +90,6 @@ func Run(ctx context.Context, source Source, options Options) error {
 	if options.Output == nil {
 		options.Output = os.Stdout //nolint:forbidigo // the terminal, which also gets what is copied
 	}
-	if options.Background == Auto && !termenv.NewOutput(options.Output, termenv.WithEnvironment(xterm{})).HasDarkBackground() {
-		options.Background = Light
-	}
 	m := newModel(source, options)
 	settings := []tea.ProgramOption{tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithOutput(options.Output)}
 	if options.Mouse {
@@ -111,11 +98,19 @@ func Run(ctx context.Context, source Source, options Options) error {
 	if options.Input != nil {
 		settings = append(settings, tea.WithInput(options.Input))
 	}
+	var program *tea.Program
+	if terminal, ok := cmp.Or[io.Reader](options.Input, os.Stdin).(*os.File); ok && options.Background == Auto && runtime.GOOS != "windows" {
+		var reader *background.Reader
+		if reader, m.asksBackground = background.NewReader(terminal, func(light bool) { program.Send(gotBackground{light}) }); m.asksBackground {
+			settings = append(settings, tea.WithInput(reader))
+		}
+	}
 	// net/http writes to the log of the process, which would overwrite the screen.
 	before := log.Writer()
 	log.SetOutput(io.Discard)
 	defer log.SetOutput(before)
-	_, err := tea.NewProgram(m, settings...).Run()
+	program = tea.NewProgram(m, settings...)
+	_, err := program.Run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("show the screen: %w", err)
 	}
