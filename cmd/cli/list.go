@@ -106,16 +106,10 @@ func writeJSONLine(w io.Writer, v any) {
 
 // PrintValue prints one value: as a line of text, as its id, or with all its members.
 func PrintValue(sh *Shell, format *Choice, text, id string, v any) error {
-	switch format.String() {
-	case "text":
-		fmt.Fprintln(sh.Out, Printable(text))
-		return nil
-	case "ids":
-		fmt.Fprintln(sh.Out, Printable(id))
-		return nil
-	default:
-		return WriteValue(sh.Out, format.String(), v)
+	if format.String() == "ids" {
+		text = id
 	}
+	return Show(sh, format, v, func() { fmt.Fprintln(sh.Out, Printable(text)) })
 }
 
 // Show prints one value: by text for people, or with all its members.

@@ -154,10 +154,7 @@ func (ch *change) moveTenant(ctx context.Context, tenant, from, to string) error
 		verb = "moved"
 	}
 	ch.sh.Hint("%s %s", verb, what)
-	if ch.format.String() == "table" {
-		return nil
-	}
-	return cli.WriteValue(ch.sh.Out, ch.format.String(), out)
+	return cli.Show(ch.sh, ch.format, out, func() {})
 }
 
 // removedTenant is the output of tenants rm.

@@ -24,12 +24,8 @@ import (
 const fewChildren = 200
 
 // Execution returns an execution without its history.
-func (l *Live) Execution(ctx context.Context, id string) (tui.Execution, error) {
-	x, err := l.execution(ctx, id)
-	return x, lost(ctx, err)
-}
-
-func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err error) {
+func (l *Live) Execution(ctx context.Context, id string) (out tui.Execution, err error) {
+	defer func() { err = lost(ctx, err) }()
 	x, err := l.store.Execution(ctx, l.opts.Tenant, id)
 	if err != nil {
 		return out, err

@@ -31,18 +31,14 @@ const (
 )
 
 // Overview returns the overview.
-func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
-	o, err := l.overview(ctx)
-	return o, lost(ctx, err)
-}
-
-func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
+func (l *Live) Overview(ctx context.Context) (o tui.Overview, err error) {
+	defer func() { err = lost(ctx, err) }()
 	since := l.sample.since()
 	g, err := inspect.New(l.store).Overview(ctx, l.opts.Tenant, since)
 	if err != nil {
-		return tui.Overview{}, err
+		return o, err
 	}
-	o := tui.Overview{
+	o = tui.Overview{
 		Now: g.Now, Place: l.opts.Place, Tenant: l.opts.Tenant,
 		Counts: tui.Counts{
 			Open: g.Open, Completed: g.Completed, Faulted: g.Faulted, Cancelled: g.Cancelled,
@@ -154,7 +150,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 		return err
 	}
 	o.Notes = append(o.Notes, append(l.failing(running, now), l.circuits(running, now)...)...)
-	services := l.groups()
+	services := map[string]string{l.opts.Worker: "worker", l.opts.Executor: "executor", l.opts.Timer: "timer"} // by group
 	for i := range running {
 		for _, service := range running[i].Services {
 			if running[i].Alive(now) && running[i].Runs(service.Name, l.opts.Tenant) {
@@ -235,11 +231,6 @@ func (l *Live) circuits(running []processes.Process, now time.Time) (notes []str
 		notes = append(notes, "circuit breakers of "+history.Count(more, "other host")+" are open or half-open")
 	}
 	return notes
-}
-
-// groups returns the services by their groups.
-func (l *Live) groups() map[string]string {
-	return map[string]string{l.opts.Worker: "worker", l.opts.Executor: "executor", l.opts.Timer: "timer"}
 }
 
 // rank orders the services in the order of processing. Other readers follow.
@@ -335,7 +326,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	if o.Counts.Shared = len(others) > 0 && !l.store.Clustered(); !o.Counts.Shared {
 		o.Of.Due = o.Counts.Timers
 	}
-	if empty(o.Counts) && len(others) > 0 {
+	if c := o.Counts; c.Open+c.Completed+c.Faulted+c.Cancelled+c.Dead == 0 && len(others) > 0 {
 		const named = 5
 		some := strings.Join(others[:min(len(others), named)], ", ")
 		if len(others) > named {
@@ -426,8 +417,4 @@ func (l *Live) scheduled(ctx context.Context, o *tui.Overview) error {
 		o.Notes = append(o.Notes, "no process publishes scheduled events: start 'flunq serve --scheduler'")
 	}
 	return nil
-}
-
-func empty(c tui.Counts) bool {
-	return c.Open+c.Completed+c.Faulted+c.Cancelled+c.Dead == 0
 }
