@@ -165,7 +165,9 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	opts.Process = process
-	s.tenants(&opts, r)
+	if opts.Discover = s.allTenants(r); !opts.Discover {
+		opts.Tenants = []string{r.Tenant}
+	}
 	bridging, err := s.bridging(set, r.Tenant, opts.Secrets)
 	if err != nil {
 		return err
@@ -341,13 +343,7 @@ func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Rem
 // loopback reports whether only this machine can reach a host.
 func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
-// tenants sets which tenants are served: one or all.
-func (s *server) tenants(opts *engine.Options, r *cli.Remote) {
-	if opts.Discover = s.allTenants(r); !opts.Discover {
-		opts.Tenants = []string{r.Tenant}
-	}
-}
-
+// allTenants reports whether all tenants are served, not one.
 func (s *server) allTenants(r *cli.Remote) bool {
 	return s.target.Tenant == "" && r.Tenant == cli.DefaultTenant
 }
