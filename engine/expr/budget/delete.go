@@ -14,18 +14,12 @@ type deleted struct{}
 
 // markDeleted is the fallback for the right side of an update that has no result. A slice becomes an
 // empty list, since nothing else could replace it.
-func markDeleted() gojq.CompilerOption {
-	return gojq.WithFunction("__deleted", 1, 1, func(_ any, args []any) any {
-		u, ok := args[0].(*update)
-		if !ok {
-			panic("budget: a removal without its update")
-		}
-		if u.slice {
-			return []any{}
-		}
-		u.deletes = true
-		return deleted{}
-	})
+func markDeleted(u *update, _ any, _ []any) (any, error) {
+	if u.slice {
+		return []any{}, nil
+	}
+	u.deletes = true
+	return deleted{}, nil
 }
 
 // sweep removes what an update marked as deleted. gojq would do so in place, in data that others
@@ -34,9 +28,7 @@ func sweep(m *Meter, dot any, _ []any) (any, error) {
 	if !m.deletes {
 		return dot, nil
 	}
-	if err := m.walk(dot, 1); err != nil {
-		return nil, err
-	}
+	m.walk(dot, 1)
 	out, _ := swept(dot)
 	return out, nil
 }
@@ -99,9 +91,7 @@ func deletePaths(m *Meter, dot any, args []any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", Describe(args[0]), Describe(dot))
 	}
-	if err := m.walk(list, 1); err != nil {
-		return nil, err
-	}
+	m.walk(list, 1)
 	targets := make([][]any, 0, len(list))
 	for _, item := range list {
 		target, ok := item.([]any)
@@ -121,12 +111,8 @@ func without(m *Meter, v any, targets [][]any) (any, error) {
 	if len(targets) == 0 || v == nil {
 		return v, nil
 	}
-	if err := m.copying(v); err != nil {
-		return nil, err
-	}
-	if err := m.spend(len(targets)); err != nil {
-		return nil, err
-	}
+	m.copying(v)
+	m.spend(len(targets))
 	switch v := v.(type) {
 	case map[string]any:
 		return objectWithout(m, v, targets)
@@ -173,9 +159,7 @@ func listWithout(m *Meter, items []any, targets [][]any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := m.spend(to - from); err != nil {
-			return nil, err
-		}
+		m.spend(to - from)
 		for i := from; i < to; i++ {
 			if len(rest) == 0 {
 				drop[i] = true

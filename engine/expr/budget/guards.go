@@ -17,11 +17,11 @@ const (
 )
 
 // guard is a function that an expression calls before work that gojq counts as one step, however
-// large it is. It charges for the work, or rejects it.
-type guard func(m *Meter, dot any, args []any) (any, error)
+// large it is. It charges for the work, or rejects it. M is a *Meter, or the *update that includes one.
+type guard[M any] func(m M, dot any, args []any) (any, error)
 
-// Functions returns the functions that expressions call. Unless noted otherwise, each takes the
-// given number of arguments and the meter.
+// Functions returns the functions that expressions call. Each takes the given number of arguments,
+// and the meter or the update.
 func Functions() []gojq.CompilerOption {
 	patterns := &regexes{}
 	options := []gojq.CompilerOption{
@@ -46,11 +46,11 @@ func Functions() []gojq.CompilerOption {
 		function("__between", 1, between),
 		function("__replace", 2, replace),
 		function("__update", 0, newUpdate),
-		guardPath(),
-		wasFound(),
+		function("__path", 1, guardPath),
+		function("__found", 0, wasFound),
 		function("__setpath", 1, guardSetpath),
 		function("__delpaths", 1, deletePaths),
-		markDeleted(),
+		function("__deleted", 0, markDeleted),
 		function("__sweep", 0, sweep),
 	}
 	for op := gojq.OpAdd; op <= gojq.OpLe; op++ {
@@ -63,12 +63,21 @@ func Functions() []gojq.CompilerOption {
 	return options
 }
 
-func function(name string, arity int, f guard) gojq.CompilerOption {
-	return gojq.WithFunction(name, arity+1, arity+1, func(dot any, args []any) any {
-		m, ok := args[arity].(*Meter)
+func function[M any](name string, arity int, f guard[M]) gojq.CompilerOption {
+	return gojq.WithFunction(name, arity+1, arity+1, func(dot any, args []any) (result any) {
+		m, ok := args[arity].(M)
 		if !ok {
-			panic("budget: a guard without its meter")
+			panic("budget: " + name + " without its meter")
 		}
+		defer func() {
+			switch r := recover().(type) {
+			case nil:
+			case overLimit:
+				result = r.error
+			default:
+				panic(r)
+			}
+		}()
 		v, err := f(m, dot, args[:arity])
 		if err != nil {
 			return err
@@ -80,19 +89,24 @@ func function(name string, arity int, f guard) gojq.CompilerOption {
 // guardDeep charges for several walks through the whole value; the argument is their number.
 func guardDeep(m *Meter, dot any, args []any) (any, error) {
 	times, _ := args[0].(int)
-	return dot, m.walk(dot, times)
+	m.walk(dot, times)
+	return dot, nil
 }
 
 // guardShallow charges for a shallow copy of the value.
 func guardShallow(m *Meter, dot any, _ []any) (any, error) {
-	return dot, m.spend(breadth(dot))
+	m.spend(breadth(dot))
+	return dot, nil
 }
 
 // caughtSteps is the cost of an error that is caught: gojq formats its message, which quotes values.
 const caughtSteps = 20
 
 // guardCaught charges for an error that was caught.
-func guardCaught(m *Meter, dot any, _ []any) (any, error) { return dot, m.spend(caughtSteps) }
+func guardCaught(m *Meter, dot any, _ []any) (any, error) {
+	m.spend(caughtSteps)
+	return dot, nil
+}
 
 // isParent reports whether a value can have members. Iterating over any other value is an error.
 func isParent(_ *Meter, dot any, _ []any) (any, error) {
@@ -107,7 +121,8 @@ func isParent(_ *Meter, dot any, _ []any) (any, error) {
 // guardChars charges for finding a position in a string, where gojq counts from the start.
 func guardChars(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok {
-		return dot, m.spend(len(text) / grain)
+		m.spend(len(text) / grain)
+		return dot, nil
 	}
 	return dot, nil
 }
@@ -116,15 +131,13 @@ func guardChars(m *Meter, dot any, _ []any) (any, error) {
 func guardEach(m *Meter, dot any, _ []any) (any, error) {
 	switch v := dot.(type) {
 	case []any:
-		if err := m.allocate(32 * len(v)); err != nil {
-			return nil, err
-		}
-		return dot, m.spend(len(v) / 8)
+		m.allocate(32 * len(v))
+		m.spend(len(v) / 8)
+		return dot, nil
 	case map[string]any:
-		if err := m.allocate(32 * len(v)); err != nil {
-			return nil, err
-		}
-		return dot, m.spend(len(v) * bits.Len(uint(len(v))) / 2)
+		m.allocate(32 * len(v))
+		m.spend(len(v) * bits.Len(uint(len(v))) / 2)
+		return dot, nil
 	default:
 		return dot, nil
 	}
@@ -133,17 +146,17 @@ func guardEach(m *Meter, dot any, _ []any) (any, error) {
 // guardObject charges for a new object.
 func guardObject(m *Meter, dot any, _ []any) (any, error) {
 	fields, _ := dot.(map[string]any)
-	return dot, m.allocate(mapBytes(len(fields)))
+	m.allocate(mapBytes(len(fields)))
+	return dot, nil
 }
 
 // guardEntries charges for converting an object to a list of objects.
 func guardEntries(m *Meter, dot any, _ []any) (any, error) {
 	if fields, ok := dot.(map[string]any); ok {
-		if err := m.allocate((mapBytes(2) + 64) * len(fields)); err != nil {
-			return nil, err
-		}
+		m.allocate((mapBytes(2) + 64) * len(fields))
 	}
-	return dot, m.spend(breadth(dot))
+	m.spend(breadth(dot))
+	return dot, nil
 }
 
 // guardKey rejects lists as keys: jq would search for them, as indices does.
@@ -163,28 +176,23 @@ func guardText(_ *Meter, _ any, args []any) (any, error) {
 
 // guardPair charges for comparing every part of one value with every part of another.
 func guardPair(m *Meter, dot any, args []any) (any, error) {
-	a, err := m.weigh(dot)
-	if err != nil {
-		return nil, err
-	}
-	b, err := m.weigh(args[0])
-	if err != nil {
-		return nil, err
-	}
+	a, b := m.weigh(dot), m.weigh(args[0])
 	// Strings are searched as lists of characters.
 	if text, ok := dot.(string); ok {
 		a = len(text) + 1
 		b = max(b, span(args[0])/8)
 	}
 	if b > 0 && a > m.left/b*4 {
-		return nil, m.spend(m.left + 1)
+		m.spend(m.left + 1)
 	}
-	return dot, m.spend(a + a*b/4)
+	m.spend(a + a*b/4)
+	return dot, nil
 }
 
 // guardSort charges for sorting the value, or by it.
 func guardSort(m *Meter, dot any, _ []any) (any, error) {
-	return dot, m.walk(dot, max(1, bits.Len(uint(span(dot)))))
+	m.walk(dot, max(1, bits.Len(uint(span(dot)))))
+	return dot, nil
 }
 
 // guardCells charges for the cells of a table.
@@ -198,16 +206,18 @@ func guardCells(m *Meter, dot any, _ []any) (any, error) {
 		longest = max(longest, span(row))
 	}
 	if longest > m.left/max(1, len(rows)) {
-		return nil, m.spend(m.left + 1)
+		m.spend(m.left + 1)
 	}
-	return dot, m.spend(longest * len(rows))
+	m.spend(longest * len(rows))
+	return dot, nil
 }
 
 func guardNumeral(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok && len(text) > canonical.MaxDigits {
 		return nil, errDigits
 	}
-	return dot, m.spend(breadth(dot))
+	m.spend(breadth(dot))
+	return dot, nil
 }
 
 // guardDate bounds the length of dates and their formats.
@@ -215,16 +225,18 @@ func guardDate(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok && len(text) > maxFormat {
 		return nil, fmt.Errorf("a date or its format of %d bytes, want at most %d", len(text), maxFormat)
 	}
-	return dot, m.spend(breadth(dot) + 1)
+	m.spend(breadth(dot) + 1)
+	return dot, nil
 }
 
 // guardOrder charges for a Bessel function, whose cost grows with its order.
 func guardOrder(m *Meter, _ any, args []any) (any, error) {
 	n, _ := gojq.ToInt(args[0])
 	if n < -m.left || n > m.left {
-		return nil, m.spend(m.left + 1)
+		m.spend(m.left + 1)
 	}
-	return args[0], m.spend(max(n, -n))
+	m.spend(max(n, -n))
+	return args[0], nil
 }
 
 func decodeText(m *Meter, dot any, _ []any) (any, error) {
@@ -232,12 +244,8 @@ func decodeText(m *Meter, dot any, _ []any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("fromjson cannot be applied to: %s", Describe(dot))
 	}
-	if err := m.allocate(decodedBytes(text)); err != nil {
-		return nil, err
-	}
-	if err := m.spend(len(text) / 2); err != nil {
-		return nil, err
-	}
+	m.allocate(decodedBytes(text))
+	m.spend(len(text) / 2)
 	v, err := canonical.Decode([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("fromjson: %w", err)

@@ -61,12 +61,8 @@ func addition(m *Meter, l, r any) (any, error) {
 			}
 		}
 	}
-	if err := m.copying(l); err != nil {
-		return nil, err
-	}
-	if err := m.copying(r); err != nil {
-		return nil, err
-	}
+	m.copying(l)
+	m.copying(r)
 	switch a := l.(type) {
 	case nil:
 		return r, nil
@@ -98,9 +94,7 @@ func subtraction(m *Meter, l, r any) (any, error) {
 	if !fromList || !ofList {
 		return arithmetic("subtract", l, r, func(a, b float64) any { return a - b }, (*big.Int).Sub)
 	}
-	if err := m.walk(a, len(b)/4+1); err != nil {
-		return nil, err
-	}
+	m.walk(a, len(b)/4+1)
 	out := make([]any, 0, len(a))
 	for _, item := range a {
 		if !slices.ContainsFunc(b, func(other any) bool { return gojq.Compare(item, other) == 0 }) {
@@ -123,16 +117,9 @@ func multiplication(m *Meter, l, r any) (any, error) {
 		return arithmetic("multiply", l, r, func(a, b float64) any { return a * b }, (*big.Int).Mul)
 	}
 	for _, v := range []any{a, b} {
-		weight, err := m.weigh(v)
-		if err == nil {
-			err = m.allocate(mapBytes(0) + 80*weight)
-		}
-		if err == nil {
-			err = m.spend(2 * weight)
-		}
-		if err != nil {
-			return nil, err
-		}
+		weight := m.weigh(v)
+		m.allocate(mapBytes(0) + 80*weight)
+		m.spend(2 * weight)
 	}
 	return canonical.Merge(a, b), nil
 }
@@ -149,9 +136,7 @@ func repetition(m *Meter, text string, times any) (any, error) {
 	if len(text) == 0 {
 		return "", nil
 	}
-	if err := m.spend(int(size) / grain); err != nil {
-		return nil, err
-	}
+	m.spend(int(size) / grain)
 	return strings.Repeat(text, int(n)), nil
 }
 
@@ -180,9 +165,7 @@ func division(m *Meter, l, r any) (any, error) {
 }
 
 func splitting(m *Meter, text, separator string) (any, error) {
-	if err := m.spend(2 * len(text)); err != nil {
-		return nil, err
-	}
+	m.spend(2 * len(text))
 	if text == "" {
 		return []any{}, nil
 	}
@@ -215,28 +198,20 @@ func remainder(_ *Meter, l, r any) (any, error) {
 
 func comparison(holds func(order int) bool) operator {
 	return func(m *Meter, l, r any) (any, error) {
-		if err := m.spendComparing(l, r); err != nil {
-			return nil, err
-		}
+		m.spendComparing(l, r)
 		return holds(gojq.Compare(l, r)), nil
 	}
 }
 
 // spendComparing charges for a comparison: the breadth of the smaller value, or, for lists and
 // objects, the weight of both and that of the smaller one.
-func (m *Meter) spendComparing(l, r any) error {
+func (m *Meter) spendComparing(l, r any) {
 	if !composed(l) || !composed(r) {
-		return m.spend(min(breadth(l), breadth(r)))
+		m.spend(min(breadth(l), breadth(r)))
+		return
 	}
-	a, err := m.weigh(l)
-	if err != nil {
-		return err
-	}
-	b, err := m.weigh(r)
-	if err != nil {
-		return err
-	}
-	return m.spend(a + b + min(a, b))
+	a, b := m.weigh(l), m.weigh(r)
+	m.spend(a + b + min(a, b))
 }
 
 func composed(v any) bool {

@@ -136,7 +136,7 @@ func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 
 // findAll is like FindAllStringSubmatchIndex, but charges for all text that is read: finding one
 // match may read all of it.
-func (r *regex) findAll(m *Meter, text string, limit int) (found [][]int, err error) {
+func (r *regex) findAll(m *Meter, text string, limit int) (found [][]int) {
 	price := r.perByte(false)
 	for at, last := 0, -1; len(found) < limit && at <= len(text); {
 		from, re, groups := at, r.Regexp, 0
@@ -146,7 +146,7 @@ func (r *regex) findAll(m *Meter, text string, limit int) (found [][]int, err er
 		}
 		match := re.FindReaderSubmatchIndex(&countedRunes{Reader: strings.NewReader(text[from:]), m: m, price: price})
 		if m.left < 0 {
-			return nil, errSteps
+			panic(overLimit{errSteps})
 		}
 		if match == nil {
 			break
@@ -169,7 +169,7 @@ func (r *regex) findAll(m *Meter, text string, limit int) (found [][]int, err er
 			found = append(found, match)
 		}
 	}
-	return found, nil
+	return found
 }
 
 // states estimates the number of states of a compiled regular expression, with repetitions
@@ -192,16 +192,12 @@ func (m *Meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 	if found := m.patterns[key]; found != nil {
 		return found, nil
 	}
-	if err := m.spend(200 + 8*len(pattern)); err != nil {
-		return nil, err
-	}
+	m.spend(200 + 8*len(pattern))
 	re, err := kept.find(pattern, flags)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.spend(16 * re.size); err != nil {
-		return nil, err
-	}
+	m.spend(16 * re.size)
 	if m.patterns == nil || len(m.patterns) >= maxPatterns {
 		m.patterns = map[[2]string]*regex{}
 	}
@@ -221,49 +217,36 @@ func (r *regexes) match(m *Meter, dot any, args []any) (any, error) {
 	if len(text) > maxSubject {
 		return nil, fmt.Errorf("a text of %d bytes for a regular expression, want at most %d", len(text), maxSubject)
 	}
-	if err := m.spend(1 + len(pattern)/4); err != nil {
-		return nil, err
-	}
+	m.spend(1 + len(pattern)/4)
 	re, err := m.regex(r, pattern, flags)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.spend(len(text) * re.perByte(args[2] == true) / grain); err != nil {
-		return nil, err
-	}
+	m.spend(len(text) * re.perByte(args[2] == true) / grain)
 	if args[2] == true {
 		return re.MatchString(text), nil
 	}
-	return re.matches(m, text, strings.Contains(flags, "g"))
+	return re.matches(m, text, strings.Contains(flags, "g")), nil
 }
 
 // matches returns the first match, or all.
-func (r *regex) matches(m *Meter, text string, all bool) (any, error) {
+func (r *regex) matches(m *Meter, text string, all bool) []any {
 	price := 8 * (2 + r.NumSubexp())
 	limit := 1
 	if all {
 		limit = m.left/price + 1
 	}
 	var found [][]int
-	var err error
-	switch {
-	case all && r.rescans && len(text) > 256:
-		found, err = r.findAll(m, text, limit)
-	default:
+	if all && r.rescans && len(text) > 256 {
+		found = r.findAll(m, text, limit)
+	} else {
 		found = r.FindAllStringSubmatchIndex(text, limit)
-	}
-	if err != nil {
-		return nil, err
 	}
 	if all {
 		found = r.withEmpty(text, found)
 	}
-	if err := m.spend(price * len(found)); err != nil {
-		return nil, err
-	}
-	if err := m.allocate(mapBytes(4) * (1 + r.NumSubexp()) * len(found)); err != nil {
-		return nil, err
-	}
+	m.spend(price * len(found))
+	m.allocate(mapBytes(4) * (1 + r.NumSubexp()) * len(found))
 	names := r.SubexpNames()
 	chars := counter{text: text}
 	out := make([]any, len(found))
@@ -280,7 +263,7 @@ func (r *regex) matches(m *Meter, text string, all bool) (any, error) {
 			"captures": captures,
 		}
 	}
-	return out, nil
+	return out
 }
 
 // capture describes a group that matched at these bytes. The match itself starts at byte

@@ -21,38 +21,21 @@ type update struct {
 
 func newUpdate(m *Meter, _ any, _ []any) (any, error) { return &update{Meter: m}, nil }
 
-// guardPath charges for an update at a path, the first argument, within the value; the
-// second argument is the update.
-func guardPath() gojq.CompilerOption {
-	return gojq.WithFunction("__path", 2, 2, func(dot any, args []any) any {
-		u, ok := args[1].(*update)
-		if !ok {
-			panic("budget: a path without its update")
-		}
-		if err := u.pay(dot, args[0]); err != nil {
-			return err
-		}
-		return args[0]
-	})
-}
+// guardPath charges for an update at a path, the argument, within the value.
+func guardPath(u *update, dot any, args []any) (any, error) { return args[0], u.pay(dot, args[0]) }
 
 // guardSetpath is like guardPath for a single update.
 func guardSetpath(m *Meter, dot any, args []any) (any, error) {
-	u := update{Meter: m}
-	return args[0], u.pay(dot, args[0])
+	return guardPath(&update{Meter: m}, dot, args)
 }
 
 func (u *update) pay(dot, path any) error {
 	keys, _ := path.([]any)
-	if err := u.spend(len(keys)); err != nil {
-		return err
-	}
+	u.spend(len(keys))
 	u.found = true
 	for depth, key := range keys {
 		_, u.slice = key.(map[string]any)
-		if err := u.payContainer(depth, dot); err != nil {
-			return err
-		}
+		u.payContainer(depth, dot)
 		if err := u.payGrowth(dot, key); err != nil {
 			return err
 		}
@@ -63,12 +46,7 @@ func (u *update) pay(dot, path any) error {
 }
 
 // wasFound reports whether there is a value at the path that was charged last.
-func wasFound() gojq.CompilerOption {
-	return gojq.WithFunction("__found", 1, 1, func(_ any, args []any) any {
-		u, ok := args[0].(*update)
-		return ok && u.found
-	})
-}
+func wasFound(u *update, _ any, _ []any) (any, error) { return u.found, nil }
 
 // holdsKey reports whether a path's key selects a value; a slice of a list always exists.
 func holdsKey(v, key any) bool {
@@ -88,19 +66,17 @@ func holdsKey(v, key any) bool {
 	}
 }
 
-func (u *update) payContainer(depth int, container any) error {
+func (u *update) payContainer(depth int, container any) {
 	if !composed(container) {
-		return nil
+		return
 	}
 	for len(u.paid) <= depth {
 		u.paid = append(u.paid, 0)
 	}
-	at := reflect.ValueOf(container).Pointer()
-	if u.paid[depth] == at {
-		return nil
+	if at := reflect.ValueOf(container).Pointer(); u.paid[depth] != at {
+		u.paid[depth] = at
+		u.copying(container)
 	}
-	u.paid[depth] = at
-	return u.copying(container)
 }
 
 // payGrowth bounds how far an index may be beyond a list's end.
@@ -119,7 +95,8 @@ func (u *update) payGrowth(container, key any) error {
 	if grow > maxGrowth {
 		return fmt.Errorf("index %d is too far beyond the end of a list of %d", index, len(list))
 	}
-	return u.spend(max(grow, 0))
+	u.spend(max(grow, 0))
+	return nil
 }
 
 // member returns the value that a path's key selects, or nil.
@@ -162,9 +139,7 @@ func partOf(v any, slice map[string]any) any {
 func between(m *Meter, dot any, args []any) (any, error) {
 	text, _ := dot.(string)
 	matches, _ := args[0].([]any)
-	if err := m.spend(len(text)/grain + len(matches)); err != nil {
-		return nil, err
-	}
+	m.spend(len(text)/grain + len(matches))
 	parts := make([]any, 0, len(matches)+1)
 	at, chars := 0, 0
 	skip := func(until int) int {
@@ -201,9 +176,7 @@ func replace(m *Meter, dot any, args []any) (any, error) {
 			if k >= len(texts) {
 				texts = append(texts, &strings.Builder{})
 			}
-			if err := write(m, texts[k], parts[i], text); err != nil {
-				return nil, err
-			}
+			write(m, texts[k], parts[i], text)
 		}
 	}
 	if len(texts) == 0 {
@@ -211,20 +184,15 @@ func replace(m *Meter, dot any, args []any) (any, error) {
 	}
 	out := make([]any, len(texts))
 	for k, text := range texts {
-		if err := write(m, text, parts[len(parts)-1], ""); err != nil {
-			return nil, err
-		}
+		write(m, text, parts[len(parts)-1], "")
 		out[k] = text.String()
 	}
 	return out, nil
 }
 
-func write(m *Meter, to *strings.Builder, part any, text string) error {
+func write(m *Meter, to *strings.Builder, part any, text string) {
 	before, _ := part.(string)
-	if err := m.spend(1 + (len(before)+len(text))/grain); err != nil {
-		return err
-	}
+	m.spend(1 + (len(before)+len(text))/grain)
 	to.WriteString(before)
 	to.WriteString(text)
-	return nil
 }

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"errors"
 	"fmt"
 	"math/big"
 
@@ -17,22 +16,20 @@ var errMemory = fmt.Errorf("takes too much memory: more than %d MiB (limit expre
 // grain is the number of bytes that one step covers.
 const grain = 16
 
-// spend charges for work. Its error ends the evaluation, even if the expression catches it.
-func (m *Meter) spend(steps int) error {
+// overLimit is the value with which a function of an expression panics when it exceeds a limit. Then
+// the error is its result, see function.
+type overLimit struct{ error }
+
+// spend charges for work. If too few steps are left, it panics, and the evaluation ends, even if the
+// expression catches the error.
+func (m *Meter) spend(steps int) {
 	if steps < 0 || !m.charge(steps) {
-		return errSteps
+		panic(overLimit{errSteps})
 	}
-	return nil
 }
 
 // walk charges for several walks through the whole of v.
-func (m *Meter) walk(v any, times int) error {
-	weight, err := m.weigh(v)
-	if err != nil {
-		return err
-	}
-	return m.spend(weight * times)
-}
+func (m *Meter) walk(v any, times int) { m.spend(m.weigh(v) * times) }
 
 // mapBytes estimates the memory of a map of n members, whatever the size of its table.
 func mapBytes(n int) int {
@@ -43,41 +40,36 @@ func mapBytes(n int) int {
 }
 
 // copying charges for a shallow copy of v.
-func (m *Meter) copying(v any) error {
+func (m *Meter) copying(v any) {
 	if fields, ok := v.(map[string]any); ok {
-		if err := m.allocate(mapBytes(len(fields))); err != nil {
-			return err
-		}
+		m.allocate(mapBytes(len(fields)))
 	}
-	return m.spend(breadth(v))
+	m.spend(breadth(v))
 }
 
-// allocate charges for memory beyond what its steps cover.
-func (m *Meter) allocate(bytes int) error {
+// allocate charges, like spend, for memory beyond what its steps cover.
+func (m *Meter) allocate(bytes int) {
 	if m.memory -= bytes; m.memory < 0 || bytes < 0 {
 		m.stop(errMemory)
-		return errMemory
+		panic(overLimit{errMemory})
 	}
-	return nil
 }
 
 // weigh returns the cost in steps of a walk through v. If that exceeds what is left, it charges
-// and fails: a value that contains itself many times may be small in memory and yet take forever
+// and panics: a value that contains itself many times may be small in memory and yet take forever
 // to walk through.
-func (m *Meter) weigh(v any) (int, error) {
-	w := weigher{limit: max(m.left, 0)}
-	if err := w.add(v, 0); err != nil {
-		if errors.Is(err, errSteps) {
-			m.charge(m.left + 1)
-		}
-		return 0, err
-	}
-	return w.sum, nil
+func (m *Meter) weigh(v any) int {
+	w := weigher{Meter: m}
+	w.add(v, 0)
+	return w.sum
 }
 
-type weigher struct{ sum, limit int }
+type weigher struct {
+	*Meter
+	sum int
+}
 
-func (w *weigher) add(v any, depth int) error {
+func (w *weigher) add(v any, depth int) {
 	w.sum++
 	switch v := v.(type) {
 	case string:
@@ -85,38 +77,27 @@ func (w *weigher) add(v any, depth int) error {
 	case *big.Int:
 		w.sum += v.BitLen() / 64
 	case []any:
-		if err := w.check(depth + 1); err != nil {
-			return err
-		}
+		w.check(depth + 1)
 		for _, item := range v {
-			if err := w.add(item, depth+1); err != nil {
-				return err
-			}
+			w.add(item, depth+1)
 		}
-		return w.check(depth + 1)
+		w.check(depth + 1)
 	case map[string]any:
-		if err := w.check(depth + 1); err != nil {
-			return err
-		}
+		w.check(depth + 1)
 		for key, field := range v {
 			w.sum += 2 + len(key)/grain
-			if err := w.add(field, depth+1); err != nil {
-				return err
-			}
+			w.add(field, depth+1)
 		}
-		return w.check(depth + 1)
+		w.check(depth + 1)
 	}
-	return nil
 }
 
-func (w *weigher) check(depth int) error {
+func (w *weigher) check(depth int) {
 	switch {
-	case w.sum > w.limit:
-		return errSteps
+	case w.sum > max(w.left, 0):
+		w.spend(w.left + 1)
 	case depth > canonical.MaxDepth:
-		return canonical.ErrDepth
-	default:
-		return nil
+		panic(overLimit{canonical.ErrDepth})
 	}
 }
 
