@@ -17,6 +17,18 @@ const (
 	maxAll    = 200_000 // states of all regular expressions of a document
 )
 
+// The prices of what package jsonschema does. They are fitted: TestRandomSchemas requires that, whatever
+// the schema and the data, the steps are used up within seconds.
+const (
+	levelsPerStep  = 16  // levels of nesting that make each step cost one more: errors contain their path
+	inPlacePerStep = 32  // schemas that were applied to a value before this one
+	unionsPerStep  = 4   // schemas that are applied in place, for each member: the evaluated ones are merged
+	bytesPerStep   = 16  // of a string
+	statesPerStep  = 32  // of a regular expression, for each byte of text
+	manyStates     = 200 // regular expressions with more states use an algorithm that takes four times as long
+	pairwise       = 20  // items that uniqueItems compares with each other; it hashes more of them
+)
+
 // errSteps is shown to users unchanged.
 var errSteps = fmt.Errorf("takes too long to check: more than %d steps (limit schema-steps)", maxSteps)
 
@@ -120,13 +132,13 @@ func (i *instance) meter(s *jsonschema.Schema) {
 		same += entry(sub)
 	}
 	fields, others, items := prices(s)
-	tracked := len(sameValue(s)) / 4
+	tracked := len(sameValue(s)) / unionsPerStep
 	format := &jsonschema.Format{Name: "steps"}
 	if own != nil {
 		format.Name = own.Name
 	}
 	format.Validate = func(v any) error {
-		cost := same + i.inPlace[s]/32 // the visit itself is charged outside
+		cost := same + i.inPlace[s]/inPlacePerStep // the visit itself is charged outside
 		switch v := v.(type) {
 		case map[string]any:
 			cost += len(v) * (1 + others + tracked)
@@ -138,12 +150,12 @@ func (i *instance) meter(s *jsonschema.Schema) {
 		case []any:
 			cost += len(v) * (items + tracked)
 			if s.UniqueItems {
-				cost += min(len(v), 20) * weight(v, i.left) / 2
+				cost += min(len(v), pairwise) * weight(v, i.left) / 2
 			}
 		case string:
-			cost += len(v) / 16
+			cost += len(v) / bytesPerStep
 			if s.Pattern != nil {
-				cost += len(v) * matching(s.Pattern) / 32
+				cost += len(v) * matching(s.Pattern) / statesPerStep
 			}
 		}
 		i.charge(cost)
@@ -259,7 +271,7 @@ func weight(v any, limit int) int {
 
 // check validates within the limits of the meter.
 func (i *instance) check(data any) (err error) {
-	i.left, i.price = maxSteps, 1+depth(data)/16
+	i.left, i.price = maxSteps, 1+depth(data)/levelsPerStep
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -305,11 +317,10 @@ func states(r jsonschema.Regexp) int {
 	return maxStates
 }
 
-// matching returns the cost per byte of text of a regular expression: Go uses a slower algorithm for
-// large ones.
+// matching returns the cost of a regular expression for each byte of text, in parts of statesPerStep.
 func matching(r jsonschema.Regexp) int {
 	n := states(r)
-	if n > 200 {
+	if n > manyStates {
 		return 4 * n
 	}
 	return n

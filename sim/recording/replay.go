@@ -284,9 +284,7 @@ func (rp *replay) checkInput(e entry) {
 func (rp *replay) take(e entry) {
 	w := rp.executions[e.Execution]
 	if w == nil && e.Type != event.ExecutionStarted {
-		rp.differs(&Difference{
-			What: "unexpected", Recorded: history.Describe(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
-		}, nil)
+		rp.unexpected(e.Event, "nothing: execution "+e.Execution+" has not started")
 		return
 	}
 	if w != nil {
@@ -328,11 +326,10 @@ func (rp *replay) children() {
 		rp.at = w.from
 		start, known := rp.starts[w.started.Execution]
 		if !known {
-			rp.differs(&Difference{What: "unexpected", Recorded: history.Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
+			rp.unexpected(w.started, "nothing: no task has started it")
 			return
 		}
-		if where := rp.comparison().between(w.started.Data, start.Data); where != nil {
-			rp.differs(&Difference{What: "event", Recorded: history.Describe(w.started), Replayed: history.Describe(start)}, where)
+		if rp.compareData(w.started, start); rp.diff != nil {
 			return
 		}
 	}

@@ -87,6 +87,18 @@ func (rp *replay) differs(d *Difference, where *canonical.Difference) {
 	rp.diff = d
 }
 
+// unexpected reports an event that the replay does not produce.
+func (rp *replay) unexpected(e event.Event, replayed string) {
+	rp.differs(&Difference{What: "unexpected", Recorded: history.Describe(e), Replayed: replayed}, nil)
+}
+
+// compareData compares the data of a recorded event with that of the replay.
+func (rp *replay) compareData(e, now event.Event) {
+	if where := rp.comparison().between(e.Data, now.Data); where != nil {
+		rp.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(now)}, where)
+	}
+}
+
 // innermost returns the innermost open task run of an execution, "" if there is none.
 func (rp *replay) innermost(execution string) string {
 	w := rp.executions[execution]

@@ -170,10 +170,7 @@ func (x *executionReplay) match(e event.Event) {
 	if i > 0 && !x.loose {
 		x.loose, x.differ = true, x.at
 	}
-	if where := x.comparison().between(e.Data, x.made[i].Data); where != nil {
-		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(x.made[i])}, where)
-		return
-	}
+	x.compareData(e, x.made[i])
 	x.made = slices.Delete(x.made, i, i+1)
 }
 
@@ -261,14 +258,9 @@ func (x *executionReplay) gaveUp(e event.Event) bool {
 	return true
 }
 
-// unexpected reports an event that the replay does not produce.
-func (x *executionReplay) unexpected(e event.Event, replayed string) {
-	x.differs(&Difference{What: "unexpected", Recorded: history.Describe(e), Replayed: replayed}, nil)
-}
-
 // broken reports an event that the engine cannot apply.
 func (x *executionReplay) broken(e event.Event, err error) {
-	x.differs(&Difference{What: "unexpected", Recorded: history.Describe(e), Replayed: "the engine rejects it: " + history.Cut(err.Error())}, nil)
+	x.unexpected(e, "the engine rejects it: "+history.Cut(err.Error()))
 }
 
 // doing describes an execution that has no decision to make.
@@ -387,9 +379,7 @@ func (x *executionReplay) checkChild(e event.Event) {
 		x.unexpected(e, "nothing: execution "+id+" has not ended")
 		return
 	}
-	if where := x.comparison().between(e.Data, end.Data); where != nil {
-		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(end)}, where)
-	}
+	x.compareData(e, end)
 }
 
 // compare compares a recorded result with the replayed one.

@@ -89,7 +89,7 @@ func (rp *replay) compareHistories(came []event.Event) {
 		}
 		rest := now[threadOf(was.Event)]
 		if len(rest) == 0 {
-			rp.differs(&Difference{What: "unexpected", Recorded: history.Describe(was.Event), Replayed: "the simulation has no such event"}, nil)
+			rp.unexpected(was.Event, "the simulation has no such event")
 			return
 		}
 		now[threadOf(was.Event)] = rest[1:]
