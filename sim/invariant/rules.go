@@ -54,7 +54,7 @@ type branchEnd struct {
 }
 
 func newRules(def *dsl.Definition, id string, report Report) *rules {
-	return &rules{def: def, id: id, report: report, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
+	return &rules{def: def, id: id, report: report, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do, Output: def.Output}, last: -1}, open: map[string]*frame{}}
 }
 
 // stop ends the checks: operator actions and failures of the engine are not in the
@@ -344,23 +344,23 @@ func (r *rules) checkInner(f *frame, c *event.Completed) {
 	case dsl.Fork:
 		r.forked(f, c)
 	case dsl.Do, dsl.For, dsl.Try:
-		r.listed(f, c)
+		r.listed(f, c.Output)
 	default:
 	}
 }
 
 // listed checks a task with a list of others: it ends with the last of them and has its
 // output.
-func (r *rules) listed(f *frame, c *event.Completed) {
+func (r *rules) listed(f *frame, output json.RawMessage) {
 	if f.last < 0 {
 		return
 	}
 	list := f.list(f.part)
 	if f.success && !f.ending && f.next != dsl.Exit && f.follower(f.part) != len(list) {
-		r.report("a list ends with its last task", r.id, "%s ended after %s", f.run, f.at)
+		r.report("a list ends with its last task", r.id, "%s ended after %s", f.name(), f.at)
 	}
-	if f.task.Output.As == nil && f.success && f.output != nil && !SameData(f.output, c.Output) {
-		r.report("a task has the output of the last task inside it", r.id, "%s has the output %s, but %s inside it has %s", f.run, c.Output, f.at, f.output)
+	if f.task.Output.As == nil && f.success && f.output != nil && !SameData(f.output, output) {
+		r.report("a task has the output of the last task inside it", r.id, "%s has the output %s, but %s inside it has %s", f.name(), output, f.at, f.output)
 	}
 }
 
@@ -410,13 +410,9 @@ func (r *rules) closes(e event.Event) {
 	if r.stopped() || e.Type != event.WorkflowCompleted {
 		return
 	}
-	f := &r.root
-	if f.last >= 0 && f.success && !f.ending && f.next != dsl.Exit && f.follower("do") != len(r.def.Do) {
-		r.report("a list ends with its last task", r.id, "the workflow ended after %s", f.at)
-	}
 	var end event.Ended
-	if r.def.Output.As == nil && f.success && f.output != nil && decide.DecodeData(e, &end) == nil && !SameData(f.output, end.Output) {
-		r.report("a task has the output of the last task inside it", r.id, "the workflow has the output %s, but %s has %s", end.Output, f.at, f.output)
+	if decide.DecodeData(e, &end) == nil {
+		r.listed(&r.root, end.Output)
 	}
 }
 
