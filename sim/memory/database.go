@@ -49,9 +49,9 @@ func (db *Database) item(key string) *item {
 	return it
 }
 
-// find returns the value of a key, nil if there is none. It returns false if the value
+// lookup returns the value of a key, nil if there is none. It returns false if the value
 // has another type.
-func find[T any](db *Database, key string) (value *T, ok bool) {
+func lookup[T any](db *Database, key string) (value *T, ok bool) {
 	it := db.item(key)
 	if it == nil {
 		return nil, true
@@ -60,28 +60,35 @@ func find[T any](db *Database, key string) (value *T, ok bool) {
 	return value, ok
 }
 
-// ensure returns the value of a key, and creates it if there is none. It returns false if
-// the value has another type.
-func ensure[T any](db *Database, key string) (value *T, ok bool) {
-	if it := db.item(key); it != nil {
-		value, ok = it.value.(*T)
-		return value, ok
+// find returns the value of a key, nil if there is none. It refuses a value of another type.
+func find[T any](db *Database, key string) *T {
+	value, ok := lookup[T](db, key)
+	if !ok {
+		refuse(wrongType)
 	}
-	value = new(T)
-	db.keys[key] = &item{value: value}
-	return value, true
+	return value
+}
+
+// ensure is like find, but creates the value if there is none.
+func ensure[T any](db *Database, key string) *T {
+	value := find[T](db, key)
+	if value == nil {
+		value = new(T)
+		db.keys[key] = &item{value: value}
+	}
+	return value
 }
 
 // reads returns a command that reads a value; a missing one is empty.
 func reads[T any](read func(db *Database, value *T, args []string) resp.Reply) func(*Database, []string) resp.Reply {
 	return func(db *Database, args []string) resp.Reply {
-		value, ok := find[T](db, args[1])
+		value, ok := lookup[T](db, args[1])
 		if value == nil {
 			value = new(T)
 		}
 		reply := read(db, value, args)
-		if !ok && reply.Kind != resp.Error { // invalid arguments are reported first
-			return resp.Fail(wrongType)
+		if !ok { // invalid arguments are refused first
+			refuse(wrongType)
 		}
 		return reply
 	}

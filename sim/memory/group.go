@@ -146,10 +146,7 @@ func xgroup(db *Database, args []string) resp.Reply {
 	if want == 0 || len(args) < want {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XGROUP HELP.")
 	}
-	st, ok := find[stream](db, args[2])
-	if !ok {
-		return resp.Fail(wrongType)
-	}
+	st := find[stream](db, args[2])
 	if st == nil && (verb != "create" || len(args) == want || !strings.EqualFold(args[want], "mkstream")) {
 		return resp.Fail("ERR The XGROUP subcommand requires the key to exist. " +
 			"Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.")
@@ -177,26 +174,24 @@ func xgroup(db *Database, args []string) resp.Reply {
 }
 
 // position parses an id, or $ for the last one of a stream, which may be nil.
-func (st *stream) position(text string) (id streamID, ok bool) {
+func (st *stream) position(text string) streamID {
 	switch {
 	case text != "$":
-		return parseStreamID(text, 0)
+		return idOf(text)
 	case st != nil:
-		return st.lastID, true
+		return st.lastID
 	default:
-		return id, true
+		return streamID{}
 	}
 }
 
 func createGroup(db *Database, st *stream, g *group, args []string) resp.Reply {
-	at, ok := st.position(args[4])
+	at := st.position(args[4])
 	switch {
-	case !ok:
-		return resp.Fail(noStreamID)
 	case g != nil:
 		return resp.Fail("BUSYGROUP Consumer Group name already exists")
 	case st == nil:
-		st, _ = ensure[stream](db, args[2])
+		st = ensure[stream](db, args[2])
 	}
 	place, _ := slices.BinarySearchFunc(st.groups, args[3], func(g *group, name string) int { return cmp.Compare(g.name, name) })
 	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], lastDelivered: at, entriesRead: unknown})
@@ -206,12 +201,9 @@ func createGroup(db *Database, st *stream, g *group, args []string) resp.Reply {
 // setGroupID implements XGROUP SETID with the arguments after the group: an id, and perhaps
 // ENTRIESREAD and a number.
 func (st *stream) setGroupID(g *group, args []string) resp.Reply {
-	at, ok := st.position(args[0])
-	if !ok {
-		return resp.Fail(noStreamID)
-	}
-	read := int64(unknown)
+	at, read := st.position(args[0]), int64(unknown)
 	if rest := args[1:]; len(rest) == 2 && strings.EqualFold(rest[0], "entriesread") {
+		var ok bool
 		if read, ok = integer(rest[1]); !ok || read < unknown {
 			return resp.Fail("ERR value for ENTRIESREAD must be positive or -1")
 		}

@@ -13,16 +13,10 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
 	}
-	count, keys, bad := readGroupOptions(db, args[4:])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	count, keys := readGroupOptions(db, args[4:])
 	readers := make([]reader, 0, 2)
 	for _, key := range keys {
-		st, ok := find[stream](db, key)
-		if !ok {
-			return resp.Fail(wrongType)
-		}
+		st := find[stream](db, key)
 		g := st.group(args[2])
 		if g == nil {
 			return resp.Fail("NOGROUP No such key '" + key + "' or consumer group '" + args[2] + "' in XREADGROUP with GROUP option")
@@ -88,52 +82,43 @@ func (r reader) markRead(id streamID) {
 }
 
 // readGroupOptions parses the arguments of XREADGROUP after its group and consumer.
-func readGroupOptions(db *Database, args []string) (count int, keys []string, bad string) {
+func readGroupOptions(db *Database, args []string) (count int, keys []string) {
 	count = math.MaxInt
 	for ; len(args) > 1; args = args[2:] {
 		switch word := strings.ToLower(args[0]); {
 		case word == "block" && db.AcceptBlock:
 		case word == "block":
-			return 0, nil, "ERR the simulator cannot block: omit BLOCK"
+			refuse("ERR the simulator cannot block: omit BLOCK")
 		case word == "count":
-			n, ok := integer(args[1])
-			if !ok {
-				return 0, nil, noInteger
-			}
-			if n > 0 {
+			if n := number(args[1]); n > 0 {
 				count = int(n)
 			}
 		case word == "streams":
 			if len(args)%2 == 0 {
-				return 0, nil, "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '$' must be specified."
+				refuse("ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '$' must be specified.")
 			}
 			keys, ids := args[1:1+len(args)/2], args[1+len(args)/2:]
 			if slices.ContainsFunc(ids, func(id string) bool { return id != ">" }) {
-				return 0, nil, "ERR the simulator reads new entries only: the ID has to be >"
+				refuse("ERR the simulator reads new entries only: the ID has to be >")
 			}
-			return count, keys, ""
+			return count, keys
 		default:
-			return 0, nil, syntax
+			refuse(syntax)
 		}
 	}
-	return 0, nil, syntax
+	refuse(syntax)
+	return 0, nil
 }
 
 func xack(db *Database, args []string) resp.Reply {
-	st, ok := find[stream](db, args[1])
-	if !ok {
-		return resp.Fail(wrongType)
-	}
+	st := find[stream](db, args[1])
 	g := st.group(args[2])
 	if g == nil {
 		return resp.Int(0)
 	}
 	n := 0
 	for _, text := range args[3:] {
-		id, ok := parseStreamID(text, 0)
-		if !ok {
-			return resp.Fail(noStreamID)
-		}
+		id := idOf(text)
 		if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
 			db.acknowledged(st, g, g.pending[at])
 			g.removePending(at)

@@ -127,10 +127,7 @@ func hset(db *Database, args []string) resp.Reply {
 	if len(args)%2 != 0 {
 		return resp.Fail("ERR wrong number of arguments for 'hset' command")
 	}
-	h, ok := ensure[hash](db, args[1])
-	if !ok {
-		return resp.Fail(wrongType)
-	}
+	h := ensure[hash](db, args[1])
 	if h.pairs == nil {
 		h.pairs = make([]string, 0, len(args)+2)
 	}
@@ -144,16 +141,11 @@ func hset(db *Database, args []string) resp.Reply {
 }
 
 func hincrBy(db *Database, args []string) resp.Reply {
-	by, ok := integer(args[3])
-	if !ok {
-		return resp.Fail(noInteger)
-	}
-	h, ok := find[hash](db, args[1])
-	if !ok {
-		return resp.Fail(wrongType)
-	}
+	by := number(args[3])
+	h := find[hash](db, args[1])
 	n := int64(0)
 	if old, there := h.get(args[2]); there {
+		var ok bool
 		if n, ok = integer(old); !ok {
 			return resp.Fail(noNumber)
 		}
@@ -161,7 +153,7 @@ func hincrBy(db *Database, args []string) resp.Reply {
 	if overflows(n, by) {
 		return resp.Fail(overflow)
 	}
-	h, _ = ensure[hash](db, args[1])
+	h = ensure[hash](db, args[1])
 	h.put(args[2], strconv.FormatInt(n+by, 10))
 	return resp.Int(int(n + by))
 }

@@ -10,7 +10,7 @@ import (
 func view[T any](s *Server, key string, at func(value *T)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if value, _ := find[T](&s.Database, key); value != nil {
+	if value, _ := lookup[T](&s.Database, key); value != nil {
 		at(value)
 	}
 }

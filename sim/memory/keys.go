@@ -76,19 +76,16 @@ func keysLike(db *Database, args []string) resp.Reply { return resp.Strings(db.m
 
 // scan implements SCAN. COUNT has no effect, see Server.Page.
 func scan(db *Database, args []string) resp.Reply {
-	pattern, kind, bad := scanOptions(args[2:])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	pattern, kind := scanOptions(args[2:])
 	return db.page(args[1], db.matching(pattern, kind), 1)
 }
 
 // scanOptions parses MATCH, COUNT and TYPE.
-func scanOptions(args []string) (pattern, kind, bad string) {
+func scanOptions(args []string) (pattern, kind string) {
 	pattern = "*"
 	for len(args) > 0 {
 		if len(args) == 1 {
-			return "", "", syntax
+			refuse(syntax)
 		}
 		switch value := args[1]; strings.ToLower(args[0]) {
 		case "match":
@@ -96,17 +93,15 @@ func scanOptions(args []string) (pattern, kind, bad string) {
 		case "type":
 			kind = value
 		case "count":
-			if n, ok := integer(value); !ok {
-				return "", "", noInteger
-			} else if n < 1 {
-				return "", "", syntax
+			if number(value) < 1 {
+				refuse(syntax)
 			}
 		default:
-			return "", "", syntax
+			refuse(syntax)
 		}
 		args = args[2:]
 	}
-	return pattern, kind, ""
+	return pattern, kind
 }
 
 func rename(db *Database, args []string) resp.Reply {
@@ -125,11 +120,8 @@ func expire(db *Database, args []string) resp.Reply {
 	if name == "pexpire" {
 		unit = 1
 	}
-	n, ok := integer(args[2])
-	switch {
-	case !ok:
-		return resp.Fail(noInteger)
-	case n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2:
+	n := number(args[2])
+	if n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2 {
 		return resp.Fail("ERR invalid expire time in '" + name + "' command")
 	}
 	it := db.item(args[1])
@@ -158,6 +150,15 @@ func persist(db *Database, args []string) resp.Reply {
 	}
 	it.expires = 0
 	return resp.Int(1)
+}
+
+// number is like integer, but refuses anything else.
+func number(text string) int64 {
+	n, ok := integer(text)
+	if !ok {
+		refuse(noInteger)
+	}
+	return n
 }
 
 // integer parses an integer as Redis does: only digits and a minus sign.

@@ -7,50 +7,32 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// findGroup returns the stream and group that a command names, or an error message.
-func findGroup(db *Database, key, name string) (st *stream, g *group, bad string) {
-	st, ok := find[stream](db, key)
-	if !ok {
-		return nil, nil, wrongType
+// findGroup returns the stream and group that a command names.
+func findGroup(db *Database, key, name string) (*stream, *group) {
+	st := find[stream](db, key)
+	g := st.group(name)
+	if g == nil {
+		refuse("NOGROUP No such key '" + key + "' or consumer group '" + name + "'")
 	}
-	if g = st.group(name); g == nil {
-		return nil, nil, "NOGROUP No such key '" + key + "' or consumer group '" + name + "'"
-	}
-	return st, g, ""
+	return st, g
 }
 
 // xpending implements XPENDING.
 func xpending(db *Database, args []string) resp.Reply {
 	if len(args) == 3 {
-		_, g, bad := findGroup(db, args[1], args[2])
-		if bad != "" {
-			return resp.Fail(bad)
-		}
+		_, g := findGroup(db, args[1], args[2])
 		return g.summary()
 	}
 	idle, rest := int64(0), args[3:]
 	if strings.EqualFold(rest[0], "idle") && len(rest) > 1 {
-		var ok bool
-		if idle, ok = integer(rest[1]); !ok {
-			return resp.Fail(noInteger)
-		}
-		rest = rest[2:]
+		idle, rest = number(rest[1]), rest[2:]
 	}
 	if len(rest) < 3 || len(rest) > 4 {
 		return resp.Fail(syntax)
 	}
-	count, ok := integer(rest[2])
-	if !ok {
-		return resp.Fail(noInteger)
-	}
-	from, to, bad := parseStreamRange(rest[0], rest[1])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
-	_, g, bad := findGroup(db, args[1], args[2])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	count := number(rest[2])
+	from, to := parseStreamRange(rest[0], rest[1])
+	_, g := findGroup(db, args[1], args[2])
 	found := g.pending[g.search(from):]
 	out := []resp.Reply{}
 	for _, p := range found {
@@ -90,14 +72,8 @@ type claimOptions struct {
 
 // xclaim implements XCLAIM.
 func xclaim(db *Database, args []string) resp.Reply {
-	st, g, bad := findGroup(db, args[1], args[2])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
-	c, bad := parseClaimOptions(db, args[4:])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	st, g := findGroup(db, args[1], args[2])
+	c := parseClaimOptions(db, args[4:])
 	var owner *consumer
 	out := []resp.Reply{}
 	for _, id := range c.ids {
@@ -140,11 +116,11 @@ func (p *pending) claim(c claimOptions, owner *consumer) {
 }
 
 // parseClaimOptions parses the arguments of XCLAIM from the idle time on.
-func parseClaimOptions(db *Database, args []string) (c claimOptions, bad string) {
+func parseClaimOptions(db *Database, args []string) (c claimOptions) {
 	c.deliveredAt = db.ms
 	var ok bool
 	if c.minIdle, ok = integer(args[0]); !ok {
-		return c, "ERR Invalid min-idle-time argument for XCLAIM"
+		refuse("ERR Invalid min-idle-time argument for XCLAIM")
 	}
 	args = args[1:]
 	for len(args) > 0 && args[0] != "" && args[0][0] <= '9' { // otherwise it is an option
@@ -155,7 +131,7 @@ func parseClaimOptions(db *Database, args []string) (c claimOptions, bad string)
 		c.ids, args = append(c.ids, id), args[1:]
 	}
 	if len(c.ids) == 0 {
-		return c, noStreamID
+		refuse(noStreamID)
 	}
 	for ; len(args) > 0; args = args[1:] {
 		switch word := strings.ToLower(args[0]); {
@@ -166,16 +142,16 @@ func parseClaimOptions(db *Database, args []string) (c claimOptions, bad string)
 		case word == "idle" && len(args) > 1:
 			n, ok := integer(args[1])
 			if !ok {
-				return c, "ERR Invalid IDLE option argument for XCLAIM"
+				refuse("ERR Invalid IDLE option argument for XCLAIM")
 			}
 			if c.deliveredAt, args = db.ms-n, args[1:]; c.deliveredAt < 0 || c.deliveredAt > db.ms {
 				c.deliveredAt = db.ms
 			}
 		default:
-			return c, "ERR Unrecognized XCLAIM option '" + args[0] + "'"
+			refuse("ERR Unrecognized XCLAIM option '" + args[0] + "'")
 		}
 	}
-	return c, ""
+	return c
 }
 
 // attemptsPerEntry is how many entries Redis examines for each one that it may claim.
@@ -183,27 +159,19 @@ const attemptsPerEntry = 10
 
 // xautoClaim implements XAUTOCLAIM.
 func xautoClaim(db *Database, args []string) resp.Reply {
-	idle, okIdle := integer(args[4])
-	from, bad := parseStreamBound(args[5], 0)
-	count := int64(100)
-	switch {
-	case !okIdle:
+	idle, ok := integer(args[4])
+	if !ok {
 		return resp.Fail("ERR Invalid min-idle-time argument for XAUTOCLAIM")
-	case bad != "":
-		return resp.Fail(bad)
 	}
+	from, count := parseStreamBound(args[5], 0), int64(100)
 	if rest := args[6:]; len(rest) == 2 && strings.EqualFold(rest[0], "count") {
-		var ok bool
 		if count, ok = integer(rest[1]); !ok || count < 1 {
 			return resp.Fail("ERR COUNT must be > 0")
 		}
 	} else if len(rest) > 0 {
 		return resp.Fail(syntax)
 	}
-	st, g, bad := findGroup(db, args[1], args[2])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	st, g := findGroup(db, args[1], args[2])
 	claimed, gone := []resp.Reply{}, []string{}
 	at := g.search(from)
 	var owner *consumer

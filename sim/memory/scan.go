@@ -12,8 +12,8 @@ import (
 // scans returns the command that scans a value whose elements consist of width strings each.
 func scans[T any](width int, elements func(*T) []string) func(*Database, []string) resp.Reply {
 	return reads(func(db *Database, value *T, args []string) resp.Reply {
-		pattern, kind, bad := scanOptions(args[3:])
-		if bad != "" || kind != "" {
+		pattern, kind := scanOptions(args[3:])
+		if kind != "" {
 			return resp.Fail(syntax)
 		}
 		var out []string

@@ -143,7 +143,26 @@ func (s *Server) execute(args []string) resp.Reply {
 	if c.run == nil {
 		return s.onScripts(args)
 	}
-	return c.run(&s.Database, args)
+	return c.perform(&s.Database, args)
+}
+
+// refusal is the value with which a command panics that Redis refuses: the error message.
+type refusal string
+
+func refuse(message string) { panic(refusal(message)) }
+
+// perform executes a command on a database.
+func (c command) perform(db *Database, args []string) (reply resp.Reply) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case refusal:
+			reply = resp.Fail(string(r))
+		default:
+			panic(r)
+		}
+	}()
+	return c.run(db, args)
 }
 
 // onScripts executes the commands about scripts.

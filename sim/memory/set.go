@@ -24,10 +24,7 @@ func setCommands() map[string]command {
 }
 
 func sadd(db *Database, args []string) resp.Reply {
-	m, ok := ensure[set](db, args[1])
-	if !ok {
-		return resp.Fail(wrongType)
-	}
+	m := ensure[set](db, args[1])
 	n := 0
 	for _, member := range args[2:] {
 		if at, found := slices.BinarySearch(m.members, member); !found {

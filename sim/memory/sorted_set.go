@@ -145,10 +145,7 @@ func zmscore(_ *Database, z *sortedSet, args []string) resp.Reply {
 }
 
 func zcount(_ *Database, z *sortedSet, args []string) resp.Reply {
-	from, to, ok := z.scoreRange(args[2], args[3])
-	if !ok {
-		return resp.Fail(noBound)
-	}
+	from, to := z.scoreRange(args[2], args[3])
 	return resp.Int(to - from)
 }
 
@@ -175,23 +172,17 @@ func removeRange(db *Database, key string, z *sortedSet, from, to int) resp.Repl
 }
 
 func zremRangeByScore(db *Database, z *sortedSet, args []string) resp.Reply {
-	from, to, ok := z.scoreRange(args[2], args[3])
-	if !ok {
-		return resp.Fail(noBound)
-	}
+	from, to := z.scoreRange(args[2], args[3])
 	return removeRange(db, args[1], z, from, to)
 }
 
 func zremRangeByRank(db *Database, z *sortedSet, args []string) resp.Reply {
-	from, to, ok := indexRange(args[2], args[3], len(z.members))
-	if !ok {
-		return resp.Fail(noInteger)
-	}
+	from, to := indexRange(args[2], args[3], len(z.members))
 	return removeRange(db, args[1], z, from, to)
 }
 
 // parseAddOptions parses the options of ZADD, and returns the scores and members after them.
-func parseAddOptions(args []string) (nx, xx bool, pairs []string, bad string) {
+func parseAddOptions(args []string) (nx, xx bool, pairs []string) {
 	for ; len(args) > 0; args = args[1:] {
 		switch strings.ToLower(args[0]) {
 		case "nx":
@@ -205,19 +196,15 @@ func parseAddOptions(args []string) (nx, xx bool, pairs []string, bad string) {
 	}
 	switch {
 	case len(args) == 0 || len(args)%2 != 0:
-		return nx, xx, nil, syntax
+		refuse(syntax)
 	case nx && xx:
-		return nx, xx, nil, "ERR XX and NX options at the same time are not compatible"
-	default:
-		return nx, xx, args, ""
+		refuse("ERR XX and NX options at the same time are not compatible")
 	}
+	return nx, xx, args
 }
 
 func zadd(db *Database, args []string) resp.Reply {
-	nx, xx, pairs, bad := parseAddOptions(args[2:])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	nx, xx, pairs := parseAddOptions(args[2:])
 	scores := make([]float64, 0, 4)
 	for i := 0; i < len(pairs); i += 2 {
 		score, ok := parseScore(pairs[i])
@@ -226,14 +213,12 @@ func zadd(db *Database, args []string) resp.Reply {
 		}
 		scores = append(scores, score)
 	}
-	z, ok := find[sortedSet](db, args[1])
+	z := find[sortedSet](db, args[1])
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case z == nil && xx:
 		return resp.Int(0)
 	case z == nil:
-		z, _ = ensure[sortedSet](db, args[1])
+		z = ensure[sortedSet](db, args[1])
 	}
 	if db.Added != nil {
 		db.Added(args[1], nil)
@@ -261,26 +246,25 @@ type scoreBound struct {
 	open  bool // excludes the score itself
 }
 
-func parseScoreBound(text string) (scoreBound, bool) {
+func parseScoreBound(text string) scoreBound {
 	text, open := strings.CutPrefix(text, "(")
 	score, ok := parseScore(text)
-	return scoreBound{score, open}, ok
+	if !ok {
+		refuse(noBound)
+	}
+	return scoreBound{score, open}
 }
 
 // scoreRange returns the range of members between two bounds.
-func (z *sortedSet) scoreRange(low, high string) (from, to int, ok bool) {
-	least, okLow := parseScoreBound(low)
-	most, okHigh := parseScoreBound(high)
-	if !okLow || !okHigh {
-		return 0, 0, false
-	}
+func (z *sortedSet) scoreRange(low, high string) (from, to int) {
+	least, most := parseScoreBound(low), parseScoreBound(high)
 	from = sort.Search(len(z.members), func(i int) bool {
 		return z.members[i].score > least.score || z.members[i].score == least.score && !least.open
 	})
 	to = sort.Search(len(z.members), func(i int) bool {
 		return z.members[i].score > most.score || z.members[i].score == most.score && most.open
 	})
-	return from, max(from, to), true
+	return from, max(from, to)
 }
 
 // rangeOptions holds the options of ZRANGE and the other commands that return ranges.
@@ -290,7 +274,7 @@ type rangeOptions struct {
 	offset, count int64
 }
 
-func parseRangeOptions(args []string) (o rangeOptions, bad string) {
+func parseRangeOptions(args []string) (o rangeOptions) {
 	name := strings.ToLower(args[0])
 	o = rangeOptions{byScore: strings.HasSuffix(name, "byscore"), reverse: strings.HasPrefix(name, "zrev"), count: -1}
 	for rest := args[4:]; len(rest) > 0; rest = rest[1:] {
@@ -298,31 +282,20 @@ func parseRangeOptions(args []string) (o rangeOptions, bad string) {
 		case word == "withscores":
 			o.withScores = true
 		case word == "limit" && o.byScore && len(rest) > 2:
-			var okOffset, okCount bool
-			o.offset, okOffset = integer(rest[1])
-			o.count, okCount = integer(rest[2])
-			if !okOffset || !okCount {
-				return o, noInteger
-			}
+			o.offset, o.count = number(rest[1]), number(rest[2])
 			o.limited, rest = true, rest[2:]
 		default:
-			return o, syntax
+			refuse(syntax)
 		}
 	}
-	return o, ""
+	return o
 }
 
 func zrange(_ *Database, z *sortedSet, args []string) resp.Reply {
-	o, bad := parseRangeOptions(args)
-	if bad != "" {
-		return resp.Fail(bad)
-	}
+	o := parseRangeOptions(args)
 	low, high := args[2], args[3]
 	if !o.byScore {
-		from, to, ok := indexRange(low, high, len(z.members))
-		if !ok {
-			return resp.Fail(noInteger)
-		}
+		from, to := indexRange(low, high, len(z.members))
 		if o.reverse {
 			from, to = len(z.members)-to, len(z.members)-from
 		}
@@ -331,10 +304,7 @@ func zrange(_ *Database, z *sortedSet, args []string) resp.Reply {
 	if o.reverse {
 		low, high = high, low
 	}
-	from, to, ok := z.scoreRange(low, high)
-	if !ok {
-		return resp.Fail(noBound)
-	}
+	from, to := z.scoreRange(low, high)
 	return o.reply(z.members[from:to])
 }
 
@@ -372,13 +342,8 @@ func (rg rangeOptions) reply(found []scoredMember) resp.Reply {
 
 // indexRange parses the first and the last index of a range, where negative ones count from the
 // end. It returns the range as from and to, excluding to.
-func indexRange(first, last string, length int) (from, to int, ok bool) {
-	low, okLow := integer(first)
-	high, okHigh := integer(last)
-	if !okLow || !okHigh {
-		return 0, 0, false
-	}
-	n := int64(length)
+func indexRange(first, last string, length int) (from, to int) {
+	low, high, n := number(first), number(last), int64(length)
 	if low < 0 {
 		low = max(low+n, 0)
 	}
@@ -387,7 +352,7 @@ func indexRange(first, last string, length int) (from, to int, ok bool) {
 	}
 	high = min(high+1, n)
 	if low >= high {
-		return 0, 0, true
+		return 0, 0
 	}
-	return int(low), int(high), true
+	return int(low), int(high)
 }

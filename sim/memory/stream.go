@@ -82,6 +82,15 @@ func parseStreamID(text string, seq uint64) (id streamID, ok bool) {
 	return id, errMS == nil
 }
 
+// idOf returns the id that a command names.
+func idOf(text string) streamID {
+	id, ok := parseStreamID(text, 0)
+	if !ok {
+		refuse(noStreamID)
+	}
+	return id
+}
+
 // Errors about exclusive ends that make a range empty.
 const (
 	noStart = "ERR invalid start ID for the interval"
@@ -89,38 +98,34 @@ const (
 )
 
 // parseStreamRange parses the ends of a range.
-func parseStreamRange(low, high string) (from, to streamID, bad string) {
-	from, bad = parseStreamBound(low, 0)
-	if bad == "" {
-		to, bad = parseStreamBound(high, greatest)
-	}
-	return from, to, bad
+func parseStreamRange(low, high string) (from, to streamID) {
+	return parseStreamBound(low, 0), parseStreamBound(high, greatest)
 }
 
 // parseStreamBound parses one end of a range. seq is the default for a missing second number.
-func parseStreamBound(text string, seq uint64) (id streamID, bad string) {
+func parseStreamBound(text string, seq uint64) streamID {
 	switch text {
 	case "-":
-		return streamID{}, ""
+		return streamID{}
 	case "+":
-		return streamID{greatest, greatest}, ""
+		return streamID{greatest, greatest}
 	}
 	text, open := strings.CutPrefix(text, "(")
 	id, ok := parseStreamID(text, seq)
 	switch {
 	case !ok:
-		return id, noStreamID
+		refuse(noStreamID)
 	case !open:
-		return id, ""
+		return id
 	case seq == 0 && id == streamID{greatest, greatest}:
-		return id, noStart
-	case seq == 0:
-		return id.next(), ""
-	case id == streamID{}:
-		return id, noEnd
-	default:
-		return id.previous(), ""
+		refuse(noStart)
+	case seq > 0 && id == streamID{}:
+		refuse(noEnd)
 	}
+	if seq == 0 {
+		return id.next()
+	}
+	return id.previous()
 }
 
 // search returns the index of the first entry with an id of at least id.
@@ -167,18 +172,10 @@ func xrange(db *Database, args []string) resp.Reply {
 	if reverse {
 		low, high = high, low
 	}
-	from, to, bad := parseStreamRange(low, high)
-	if bad != "" {
-		return resp.Fail(bad)
-	}
-	count, bad := parseCount(args[4:])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
-	st, ok := find[stream](db, args[1])
+	from, to := parseStreamRange(low, high)
+	count := parseCount(args[4:])
+	st := find[stream](db, args[1])
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.List()
 	case count == 0:
@@ -201,34 +198,25 @@ func xrange(db *Database, args []string) resp.Reply {
 }
 
 // parseCount parses COUNT n; without it there is no limit.
-func parseCount(args []string) (count int, bad string) {
+func parseCount(args []string) int {
 	switch {
 	case len(args) == 0:
-		return math.MaxInt, ""
+		return math.MaxInt
 	case len(args) != 2 || !strings.EqualFold(args[0], "count"):
-		return 0, syntax
+		refuse(syntax)
 	}
-	n, ok := integer(args[1])
-	if !ok {
-		return 0, noInteger
-	}
-	return int(max(n, 0)), ""
+	return int(max(number(args[1]), 0))
 }
 
 func xdel(db *Database, args []string) resp.Reply {
-	st, ok := find[stream](db, args[1])
+	st := find[stream](db, args[1])
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.Int(0)
 	}
 	ids := make([]streamID, 0, len(args)-2)
 	for _, text := range args[2:] {
-		id, ok := parseStreamID(text, 0)
-		if !ok {
-			return resp.Fail(noStreamID)
-		}
+		id := idOf(text)
 		ids = append(ids, id)
 	}
 	n := 0
@@ -248,13 +236,9 @@ func xdel(db *Database, args []string) resp.Reply {
 
 // xsetID implements XSETID.
 func xsetID(db *Database, args []string) resp.Reply {
-	st, ok := find[stream](db, args[1])
-	id, okID := parseStreamID(args[2], 0)
+	id := idOf(args[2])
+	st := find[stream](db, args[1])
 	switch {
-	case !okID:
-		return resp.Fail(noStreamID)
-	case !ok:
-		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.Fail("ERR no such key")
 	case len(st.entries) > 0 && id.less(st.entries[len(st.entries)-1].streamID):

@@ -29,14 +29,9 @@ func xtrim(db *Database, args []string) resp.Reply {
 	if !strings.EqualFold(args[2], "minid") || len(rest) != 1 {
 		return resp.Fail(syntax)
 	}
-	first, ok := parseStreamID(rest[0], 0)
-	if !ok {
-		return resp.Fail(noStreamID)
-	}
-	st, ok := find[stream](db, args[1])
+	first := idOf(rest[0])
+	st := find[stream](db, args[1])
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.Int(0)
 	}
@@ -73,19 +68,12 @@ func xadd(db *Database, args []string) resp.Reply {
 	}
 	var id streamID
 	if rest[0] != "*" {
-		given, ok := parseStreamID(rest[0], 0)
-		switch {
-		case !ok:
-			return resp.Fail(noStreamID)
-		case given == streamID{}:
+		if id = idOf(rest[0]); id == (streamID{}) {
 			return resp.Fail(notAboveZero)
 		}
-		id = given
 	}
-	st, ok := find[stream](db, key)
+	st := find[stream](db, key)
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case st == nil && !create:
 		return resp.Reply{}
 	case st == nil:

@@ -21,10 +21,8 @@ func textCommands() map[string]command {
 }
 
 func get(db *Database, args []string) resp.Reply {
-	t, ok := find[text](db, args[1])
+	t := find[text](db, args[1])
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case t == nil:
 		return resp.Reply{}
 	default:
@@ -44,10 +42,7 @@ func setText(db *Database, args []string) resp.Reply {
 		case name == "xx":
 			xx = true
 		case (name == "ex" || name == "px" || name == "pxat") && len(rest) > 1 && expires == 0:
-			n, ok := integer(rest[1])
-			if !ok {
-				return resp.Fail(noInteger)
-			}
+			n := number(rest[1])
 			if n <= 0 || n > math.MaxInt64/4000 {
 				return resp.Fail("ERR invalid expire time in 'set' command")
 			}
@@ -89,7 +84,7 @@ func mset(db *Database, args []string) resp.Reply {
 func mget(db *Database, args []string) resp.Reply {
 	out := make([]resp.Reply, 0, len(args)-1)
 	for _, key := range args[1:] {
-		if t, _ := find[text](db, key); t != nil {
+		if t, _ := lookup[text](db, key); t != nil {
 			out = append(out, resp.Text(t.value))
 			continue
 		}
@@ -99,18 +94,12 @@ func mget(db *Database, args []string) resp.Reply {
 }
 
 func getRange(db *Database, args []string) resp.Reply {
-	t, ok := find[text](db, args[1])
+	first, last := number(args[2]), number(args[3])
+	t := find[text](db, args[1])
 	if t == nil {
 		t = &text{}
 	}
-	first, okFirst := integer(args[2])
-	last, okLast := integer(args[3])
-	switch {
-	case !okFirst || !okLast:
-		return resp.Fail(noInteger)
-	case !ok:
-		return resp.Fail(wrongType)
-	case first < 0 && last < first:
+	if first < 0 && last < first {
 		return resp.Text("")
 	}
 	// Unlike in a list, an index before the start is the first byte, also as the last index.

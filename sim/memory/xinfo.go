@@ -61,10 +61,8 @@ func xinfo(db *Database, args []string) resp.Reply {
 	if len(args) < 3 || verb == "consumers" && len(args) != 4 {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XINFO HELP.")
 	}
-	st, ok := find[stream](db, args[2])
+	st := find[stream](db, args[2])
 	switch {
-	case !ok:
-		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.Fail("ERR no such key")
 	}
