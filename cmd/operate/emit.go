@@ -125,11 +125,7 @@ func (f *inputFlags) check() error {
 	if err := store.CheckIDs("default", f.execution); err != nil {
 		return cli.Misusef("--execution: %w", err)
 	}
-	rejection, err := event.ParseRejection(f.onReject)
-	if err == nil && rejection.Park != "" {
-		_, err = dsl.ParseDuration(rejection.Park)
-	}
-	if err != nil {
+	if _, _, err := dsl.ParseRejection(f.onReject); err != nil {
 		return cli.Misusef("--on-reject: %w", err)
 	}
 	return f.due.check()

@@ -66,11 +66,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	} else if err := event.CheckInputKey(t.Key); err != nil {
 		return nil, badAttribute(event.InputKeyAttribute, err)
 	}
-	rejection, err := event.ParseRejection(t.OnReject)
-	if err == nil && rejection.Park != "" {
-		_, err = dsl.ParseDuration(rejection.Park)
-	}
-	if err != nil {
+	if _, _, err := dsl.ParseRejection(t.OnReject); err != nil {
 		return nil, badAttribute(event.InputRejectAttribute, err)
 	}
 	due, err := inputDue(envelope, now)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/lazyregexp"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -157,6 +159,27 @@ func ParseDuration(v any) (Duration, error) {
 		return Duration{}, errors.New(wrong.message)
 	}
 	return Duration{}, fmt.Errorf("%s (%s)", wrong.message, wrong.suggestion)
+}
+
+// ConstantDuration returns a duration that is a constant of the document; ok is false for any other value.
+func ConstantDuration(v *expr.Value) (d Duration, ok bool) {
+	if v == nil {
+		return d, false
+	}
+	data, constant := v.Constant()
+	if !constant {
+		return d, false
+	}
+	d, err := ParseDuration(data)
+	return d, err == nil
+}
+
+// ParseRejection is event.ParseRejection, with the duration for which an input is parked, 0 if it is not.
+func ParseRejection(text string) (rejection event.Rejection, park Duration, err error) {
+	if rejection, err = event.ParseRejection(text); rejection.Park != "" {
+		park, err = ParseDuration(rejection.Park)
+	}
+	return rejection, park, err
 }
 
 var daysFirst = lazyregexp.New(`^(?:(\d{1,6})w)?(?:(\d{1,6})d)?(.*)$`)

@@ -77,10 +77,7 @@ func checkInput(name, text string) (err error) {
 	case event.InputKeyAttribute, event.InputCancelAttribute:
 		err = event.CheckInputKey(text)
 	case event.InputRejectAttribute:
-		var rejection event.Rejection
-		if rejection, err = event.ParseRejection(text); rejection.Park != "" {
-			_, err = ParseDuration(rejection.Park)
-		}
+		_, _, err = ParseRejection(text)
 	}
 	return err
 }

@@ -230,24 +230,11 @@ func (p *faults) backoff(n *yaml.Node) string {
 // jitter warns about a range whose start is after its end.
 func (p *faults) jitter(n *yaml.Node, from, to *expr.Value) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	least, ok := fixedDuration(from)
-	most, also := fixedDuration(to)
+	least, ok := ConstantDuration(from)
+	most, also := ConstantDuration(to)
 	if ok && also && least.From(begin).After(most.From(begin)) {
 		p.Warn(ruleJitter, n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
 	}
-}
-
-// fixedDuration returns a duration if it is a constant of the document.
-func fixedDuration(v *expr.Value) (Duration, bool) {
-	if v == nil {
-		return Duration{}, false
-	}
-	data, constant := v.Constant()
-	if !constant {
-		return Duration{}, false
-	}
-	d, err := ParseDuration(data)
-	return d, err == nil
 }
 
 // retryLimit parses the limit of a policy, and warns if it has none.

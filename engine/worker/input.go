@@ -53,7 +53,7 @@ func (s *Service) addInput(c *store.Commit, in *decide.InputDecision) error {
 func (s *Service) rejectInput(c *store.Commit, in *decide.InputDecision) error {
 	r := c.Input
 	r.Outcome = store.InputRejected
-	rejection, err := event.ParseRejection(in.OnReject)
+	rejection, park, err := dsl.ParseRejection(in.OnReject)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the input %s: on_reject is %w", in.InputID(), err)
@@ -65,11 +65,7 @@ func (s *Service) rejectInput(c *store.Commit, in *decide.InputDecision) error {
 	}
 	parked := in.Timer
 	if parked.ParkedUntil.IsZero() {
-		d, err := dsl.ParseDuration(rejection.Park)
-		if err != nil {
-			return fmt.Errorf("the input %s: on_reject is %q: %w", in.InputID(), in.OnReject, err)
-		}
-		parked.ParkedUntil, parked.MovedTo = d.From(in.FiredAt), time.Time{}
+		parked.ParkedUntil, parked.MovedTo = park.From(in.FiredAt), time.Time{}
 	} else if in.By != "" || !in.FiredAt.Before(parked.Due()) {
 		return nil // its time is over, or an operator has ended it
 	}

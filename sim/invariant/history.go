@@ -443,15 +443,8 @@ func statedOf(task *dsl.Task, t event.Timer) *expr.Value {
 
 // moment returns when a duration of the document is over; false if it is not a literal.
 func moment(stated *expr.Value, from time.Time) (time.Time, bool) {
-	if stated == nil {
-		return from, false
-	}
-	data, ok := stated.Constant()
-	if !ok {
-		return from, false
-	}
-	d, err := dsl.ParseDuration(data)
-	return d.From(from), err == nil
+	d, ok := dsl.ConstantDuration(stated)
+	return d.From(from), ok
 }
 
 // retries checks a retry against its policy: the number of retries, and the delay with
