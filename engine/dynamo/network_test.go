@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -142,6 +143,44 @@ func TestThrottled(t *testing.T) {
 	placed, err := table.Put(t.Context(), []schedule.Event{someEvent(firstID)})
 	if err != nil || !placed[0].Created {
 		t.Errorf("Put returns %+v, %v", placed, err)
+	}
+}
+
+// If the caller's time ends while the SDK waits before it repeats a throttled request, the error says so.
+func TestThrottledTooLong(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow down"}`)
+	}))
+	defer server.Close()
+	opts := dynamo.Defaults()
+	opts.Endpoint = server.URL
+	table, err := dynamo.New(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, call := range map[string]func(context.Context) error{
+		"Get": func(ctx context.Context) error { _, err := table.Get(ctx, []string{firstID}); return err },
+		"Put": func(ctx context.Context) error {
+			_, err := table.Put(ctx, []schedule.Event{someEvent(firstID)})
+			return err
+		},
+	} {
+		said := false
+		for range 20 { // the pauses are random, and all of them may be short
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			err := call(ctx)
+			cancel()
+			if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "throttles requests, or fails") {
+				said = true
+				break
+			}
+		}
+		if !said {
+			t.Errorf("%s: no error says that requests are throttled", what)
+		}
 	}
 }
 

@@ -461,6 +461,7 @@ func (t *Table) explain(doing string, err error) error {
 	answered, isAnswered := errors.AsType[smithy.APIError](err)
 	unread, isUnread := errors.AsType[*smithy.DeserializationError](err)
 	unsent, isUnsent := errors.AsType[*url.Error](err)
+	paused, isPaused := errors.AsType[*aws.RequestCanceledError](err) // before a repetition: the SDK does not return what failed
 	switch {
 	case isMissing:
 		return fmt.Errorf("%s: DynamoDB at %s has no table %s; %s: %w", doing, t.place, t.opts.Table, initialize, missing)
@@ -474,6 +475,8 @@ func (t *Table) explain(doing string, err error) error {
 		return fmt.Errorf("%s: DynamoDB at %s: no answer in time: %w", doing, t.place, unsent.Err)
 	case isUnsent:
 		return fmt.Errorf("%s: DynamoDB at %s: %w", doing, t.place, unsent.Err)
+	case isPaused:
+		return fmt.Errorf("%s: DynamoDB at %s throttles requests, or fails, and there was no time to ask again: %w", doing, t.place, paused)
 	default:
 		return fmt.Errorf("%s: DynamoDB at %s: %w", doing, t.place, err)
 	}
