@@ -173,7 +173,7 @@ func (m *machine) handler(e event.Event) (func(), error) {
 	case event.TimerScheduled, event.TimerCancelled:
 		return m.onTimerChange(e)
 	case event.ExecutionRestored:
-		return m.onRestored(e)
+		return func() {}, DecodeData(e, new(event.Restored)) // it changes only the history
 	case event.ExecutionMigrated:
 		return func() {}, nil // the caller rebuilds the state with the document that the event names
 	}

@@ -45,13 +45,6 @@ func (m *machine) timer(t event.Timer) *event.Timer {
 	return nil
 }
 
-// onRestored records that a lost subscription or request was restored. It changes only the
-// history.
-func (m *machine) onRestored(e event.Event) (func(), error) {
-	var restored event.Restored
-	return func() {}, DecodeData(e, &restored)
-}
-
 // onSuspended keeps tasks from starting. Active ones may end.
 func (m *machine) onSuspended() func() {
 	if m.Paused {

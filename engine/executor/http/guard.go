@@ -3,7 +3,6 @@ package http
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -72,29 +71,12 @@ func (v *verdict) answered(res *http.Response) {
 	case res.Body == nil:
 		v.attempt.Succeed()
 	default:
-		res.Body = &verdictBody{res.Body, v}
+		broken := func(err error) error {
+			v.broken(err)
+			return err
+		}
+		res.Body = &observedBody{res.Body, broken, v.attempt.Succeed} // the caller read as much as it wanted
 	}
-}
-
-// verdictBody is a body whose end decides the outcome.
-type verdictBody struct {
-	io.ReadCloser
-	verdict *verdict
-}
-
-// Read reports a failure if the body ends prematurely.
-func (b *verdictBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.verdict.broken(err)
-	}
-	return n, err
-}
-
-// Close reports a success: the caller read as much as it wanted.
-func (b *verdictBody) Close() error {
-	b.verdict.attempt.Succeed()
-	return b.ReadCloser.Close()
 }
 
 // retryAfter returns how long a response asks callers to wait: a number of seconds, or a

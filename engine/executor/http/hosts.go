@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -62,7 +61,7 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || res.Body == nil {
 		return res, err
 	}
-	res.Body = &leaving{ReadCloser: res.Body, leave: sync.OnceFunc(leave)}
+	res.Body = &observedBody{ReadCloser: res.Body, closed: sync.OnceFunc(leave)}
 	handedOver = true
 	return res, nil
 }
@@ -104,16 +103,4 @@ func (l *limited) unwant(host string, s *slots) {
 	if s.users--; s.users == 0 {
 		delete(l.hosts, host)
 	}
-}
-
-// leaving frees the slot when the response has been read.
-type leaving struct {
-	io.ReadCloser
-	leave func()
-}
-
-// Close ends the request.
-func (l *leaving) Close() error {
-	defer l.leave()
-	return l.ReadCloser.Close()
 }

@@ -92,7 +92,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), b.timeout)
 	explain := func(err error) error {
 		if ctx.Err() != nil && req.Context().Err() == nil {
-			return &timeoutError{b.timeout}
+			return fmt.Errorf("timed out: no complete response within %v (limit timeout)", b.timeout)
 		}
 		return err
 	}
@@ -107,16 +107,8 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, fmt.Errorf("status %s: a response in a protocol other than HTTP", statusLine(res.StatusCode))
 	}
-	res.Body = &boundedBody{ReadCloser: res.Body, explain: explain, cancel: cancel}
+	res.Body = &observedBody{res.Body, explain, cancel}
 	return res, nil
-}
-
-// timeoutError says that a response was not complete in time.
-type timeoutError struct{ limit time.Duration }
-
-// Error names the limit.
-func (e *timeoutError) Error() string {
-	return fmt.Sprintf("timed out: no complete response within %v (limit timeout)", e.limit)
 }
 
 // once returns a request that net/http does not repeat by itself if the server hangs up. net/http
@@ -137,25 +129,26 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// boundedBody is the body of a response that must be complete in time.
-type boundedBody struct {
+// observedBody is the body of a response that calls functions when it breaks off and when it is closed.
+type observedBody struct {
 	io.ReadCloser
-	explain func(error) error
-	cancel  context.CancelFunc
+
+	broken func(error) error // returns the error for the reader; nil: the same
+	closed func()
 }
 
 // Read reads the body.
-func (b *boundedBody) Read(p []byte) (int, error) {
+func (b *observedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = b.explain(err)
+	if err != nil && !errors.Is(err, io.EOF) && b.broken != nil {
+		err = b.broken(err)
 	}
 	return n, err
 }
 
 // Close ends the request.
-func (b *boundedBody) Close() error {
-	defer b.cancel()
+func (b *observedBody) Close() error {
+	defer b.closed()
 	return b.ReadCloser.Close()
 }
 
