@@ -224,10 +224,6 @@ func (d *decoder) number() (any, error) {
 		d.at++
 	}
 	text := d.data[start:d.at]
-	// The common case: a few digits and nothing else.
-	if n, ok := short(text); ok {
-		return n, nil
-	}
 	if len(text) > MaxDigits {
 		return nil, fmt.Errorf("number of %d digits, want at most %d", len(text), MaxDigits)
 	}
@@ -240,20 +236,6 @@ func (d *decoder) number() (any, error) {
 
 func numeric(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
-}
-
-// short parses 1 to 18 digits without a leading 0.
-func short(text []byte) (n int, ok bool) {
-	if len(text) == 0 || len(text) > 18 || text[0] == '0' && len(text) > 1 {
-		return 0, false
-	}
-	for _, c := range text {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n, true
 }
 
 func (d *decoder) text() (string, error) {
@@ -287,25 +269,10 @@ func (d *decoder) longText() (string, error) {
 		d.at = len(d.data)
 		return "", d.unexpected("the end of a string")
 	}
-	quoted := d.data[d.at-1 : end+1]
-	if inner := quoted[1 : len(quoted)-1]; plain(inner) {
-		d.at = end + 1
-		return string(inner), nil
-	}
 	var text string
-	if err := json.Unmarshal(quoted, &text); err != nil {
+	if err := json.Unmarshal(d.data[d.at-1:end+1], &text); err != nil {
 		return "", fmt.Errorf("string: %w", err)
 	}
 	d.at = end + 1
 	return text, nil
-}
-
-// plain reports whether text needs no decoding: no escapes, no control characters, valid UTF-8.
-func plain(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c == '\\' {
-			return false
-		}
-	}
-	return utf8.Valid(text)
 }
