@@ -14,10 +14,7 @@ import (
 // dataFlow parses input, output and export: how data is validated and transformed on its
 // way into a task or a workflow, out of it, and into $context. The functions named
 // unsupported record a construct that flunq cannot run.
-type dataFlow struct {
-	*expressions
-	connections *connections
-}
+type dataFlow struct{ *connections }
 
 // input parses how input is validated and transformed.
 func (p *dataFlow) input(n *yaml.Node, s scope, unsupported func(string)) (in Input) {
@@ -72,7 +69,7 @@ func (p *dataFlow) schema(n *yaml.Node, what string, unsupported func(string)) *
 		p.Mistake(n.Pos, "keep one", "%s has both document and resource", what)
 		return nil
 	case resource != nil:
-		p.connections.externalResource(resource, what+".resource", scope{}.during())
+		p.externalResource(resource, what+".resource", scope{}.during())
 		unsupported("schema: resource")
 		p.cannotRun(n.KeyPos("resource"), "schema.resource", instead("schema"))
 		return nil

@@ -11,13 +11,8 @@ import (
 
 // document parses a whole workflow: its header, what all its tasks share, and the tasks.
 type document struct {
-	*expressions
+	*tasks
 	connections *connections
-	dataFlow    *dataFlow
-	faults      *faults
-	events      *events
-	tasks       *tasks
-	def         *Definition
 }
 
 // newest is the DSL version that this package implements.
@@ -36,18 +31,17 @@ func newDocument(name string, text []byte, def *Definition) *document {
 	r := &reader{Collector: yaml.NewCollector(name, languageKeys()...)}
 	e := &expressions{reader: r, source: newSource(text)}
 	c := &connections{expressions: e, policies: map[string]*Authentication{}}
-	t := &tasks{
+	return &document{connections: c, tasks: &tasks{
 		expressions: e,
-		dataFlow:    &dataFlow{expressions: e, connections: c},
+		dataFlow:    &dataFlow{c},
 		faults:      &faults{expressions: e, templates: map[string]*ErrorTemplate{}, retryPolicies: map[[2]string]*RetryPolicy{}},
 		events:      &events{e},
 		calls:       &calls{c},
-		processes:   &processes{expressions: e, connections: c},
+		processes:   &processes{c},
 		jumps:       &jumps{reader: r, places: map[string][]string{}},
 		reach:       &reachability{reader: r, endless: map[*Task]bool{}},
 		def:         def,
-	}
-	return &document{expressions: e, connections: c, dataFlow: t.dataFlow, faults: t.faults, events: t.events, tasks: t, def: def}
+	}}
 }
 
 // parse parses the whole workflow.
@@ -77,11 +71,11 @@ func (p *document) parse(n *yaml.Node) {
 		p.events.schedule(m)
 	}
 	p.def.Input = p.dataFlow.input(n.Get("input"), workflowInput(), p.noteUnsupported("/input"))
-	p.tasks.reach.timed = n.Get("timeout") != nil
-	p.def.Do = p.tasks.taskList(n.Get("do"), "do", place{ref: "/do"})
+	p.reach.timed = n.Get("timeout") != nil
+	p.def.Do = p.taskList(n.Get("do"), "do", place{ref: "/do"})
 	p.def.Timeout = p.faults.timeout(n.Get("timeout"), workflowOutput())
 	p.def.Output = p.dataFlow.output(n.Get("output"), "output", workflowOutput(), p.noteUnsupported("/output"))
-	p.tasks.jumps.check()
+	p.jumps.check()
 	p.faults.unusedRetries()
 	p.def.Secrets = p.secrets
 	for _, w := range p.Warnings {

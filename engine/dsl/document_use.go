@@ -21,7 +21,7 @@ func (p *document) use(n *yaml.Node) {
 		p.connections.policies[f.Key] = p.connections.policy(f.Value, scope{}.during())
 	}
 	for _, f := range p.mapOf(n.Get("catalogs"), "use.catalogs") {
-		p.tasks.catalogs = append(p.tasks.catalogs, f.Key)
+		p.catalogs = append(p.catalogs, f.Key)
 		if p.object(f.Value, "a catalog", keys("endpoint").need("endpoint")) {
 			p.connections.endpoint(f.Value.Get("endpoint"), "endpoint", scope{}.during())
 		}
@@ -46,7 +46,7 @@ func (p *document) functions(n *yaml.Node) {
 		p.def.Use.Functions[f.Key] = &Task{}
 	}
 	for _, f := range fields {
-		p.tasks.task(p.def.Use.Functions[f.Key], f, place{ref: pointer("/use/functions", f.Key)})
+		p.task(p.def.Use.Functions[f.Key], f, place{ref: pointer("/use/functions", f.Key)})
 	}
 }
 
@@ -68,7 +68,7 @@ func (p *document) extensions(n *yaml.Node, at yaml.Pos) {
 		p.condition(f.Value.Get("when"), "when", scope{}.exported())
 		ref := pointer(pointer("/use/extensions", strconv.Itoa(i)), f.Key)
 		for _, list := range []string{"before", "after"} {
-			p.tasks.taskList(f.Value.Get(list), list, place{ref: ref + "/" + list, local: scope{"input", "output"}})
+			p.taskList(f.Value.Get(list), list, place{ref: ref + "/" + list, local: scope{"input", "output"}})
 		}
 	}
 }

@@ -6,10 +6,7 @@ import (
 
 // processes parses the process of a run task: a container, a script, a shell command or another
 // workflow.
-type processes struct {
-	*expressions
-	connections *connections
-}
+type processes struct{ *connections }
 
 // run parses a run task.
 func (p *processes) run(t *Task, n *yaml.Node, s scope) {
@@ -97,7 +94,7 @@ func (p *processes) script(n *yaml.Node, s scope) {
 	p.word(n.Get("language"), "language", "", "js", "javascript", "python")
 	p.exactlyOne(n, "run.script", "code", "source")
 	p.program(n.Get("code"), "code", s)
-	p.connections.externalResource(n.Get("source"), "source", s)
+	p.externalResource(n.Get("source"), "source", s)
 	p.textOrExpression(n.Get("stdin"), "stdin", s)
 	p.data(n.Get("environment"), "environment", s)
 	if arguments := n.Get("arguments"); arguments != nil && arguments.Shape == yaml.Object {
