@@ -63,8 +63,11 @@ func (s source) position(n *yaml.Node, offset int) yaml.Pos {
 	return n.Pos
 }
 
-// from returns a line from a column on; the first of each is 1.
+// from returns a line from a column on; the first of each is 1. Beyond the end it returns "".
 func (s source) from(line, column int) string {
+	if line > len(s) {
+		return ""
+	}
 	characters := []rune(s[line-1])
 	return string(characters[min(column-1, len(characters)):])
 }
