@@ -43,7 +43,11 @@ func (p *calls) method(n *yaml.Node) {
 	if n == nil || n.Shape != yaml.Text || strings.Contains(n.Text(), "${") || slices.Contains(methods(), strings.ToUpper(n.Text())) {
 		return
 	}
-	p.Warn(ruleMethod, n.Pos, "use GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS", "HTTP has no method %s", yaml.Quote(n.Text()))
+	suggestion := "use GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS"
+	if found := closest(n.Text(), methods()[:7]); found != "" {
+		suggestion = question(found)
+	}
+	p.Warn(ruleMethod, n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
 }
 
 func (p *calls) openAPI(n *yaml.Node, s scope) *OpenAPICall {
