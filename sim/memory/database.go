@@ -26,8 +26,7 @@ type Database struct {
 
 	keys map[string]*item
 	now  time.Time
-	ms   int64    // now in milliseconds since 1970
-	time []string // the reply of TIME; nil: not computed since the clock was set
+	ms   int64 // now in milliseconds since 1970
 	*scratch
 }
 
@@ -37,7 +36,7 @@ type item struct {
 	expires int64 // in milliseconds since 1970; 0: never
 }
 
-func (db *Database) setTime(t time.Time) { db.now, db.ms, db.time = t, t.UnixMilli(), nil }
+func (db *Database) setTime(t time.Time) { db.now, db.ms = t, t.UnixMilli() }
 
 // item returns the item of a key; nil if there is none or it has expired.
 func (db *Database) item(key string) *item {

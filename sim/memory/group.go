@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 
 	"flunq.io/flunq/sim/resp"
@@ -73,21 +74,7 @@ func (g *group) ensureConsumer(name string, now int64) *consumer {
 
 // search returns the index of the first pending entry that is not before id.
 func (g *group) search(id streamID) int {
-	n := len(g.pending)
-	if n == 0 || g.pending[n-1].less(id) {
-		return n
-	}
-	at, _ := slices.BinarySearchFunc(g.pending, id, func(p *pending, id streamID) int {
-		switch {
-		case p.less(id):
-			return -1
-		case p.streamID == id:
-			return 0
-		default:
-			return 1
-		}
-	})
-	return at
+	return sort.Search(len(g.pending), func(i int) bool { return !g.pending[i].less(id) })
 }
 
 // find returns a pending entry; nil if there is none.
@@ -115,15 +102,6 @@ func (p *pending) setOwner(to *consumer) {
 // removePending removes the pending entry at an index.
 func (g *group) removePending(at int) {
 	g.pending[at].owner.count--
-	if at == 0 { // most are acknowledged in order
-		g.pending[0] = nil
-		if len(g.pending) == 1 {
-			g.pending = g.pending[:0]
-		} else {
-			g.pending = g.pending[1:]
-		}
-		return
-	}
 	g.pending = slices.Delete(g.pending, at, at+1)
 }
 

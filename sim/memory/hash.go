@@ -128,9 +128,6 @@ func hset(db *Database, args []string) resp.Reply {
 		return resp.Fail("ERR wrong number of arguments for 'hset' command")
 	}
 	h := ensure[hash](db, args[1])
-	if h.pairs == nil {
-		h.pairs = make([]string, 0, len(args)+2)
-	}
 	added := 0
 	for i := 2; i < len(args); i += 2 {
 		if h.put(args[i], args[i+1]) {

@@ -28,11 +28,8 @@ func ping(_ *Database, args []string) resp.Reply {
 
 // clock implements TIME.
 func clock(db *Database, _ []string) resp.Reply {
-	if db.time == nil {
-		micros := int64(db.now.Nanosecond()) / 1000
-		db.time = []string{strconv.FormatInt(db.now.Unix(), 10), strconv.FormatInt(micros, 10)}
-	}
-	return resp.Strings(db.time)
+	micros := int64(db.now.Nanosecond()) / 1000
+	return resp.Strings([]string{strconv.FormatInt(db.now.Unix(), 10), strconv.FormatInt(micros, 10)})
 }
 
 // info returns the parts of INFO that clients usually read.

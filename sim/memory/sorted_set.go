@@ -15,7 +15,7 @@ import (
 // sortedSet is a sorted set: members with scores.
 type sortedSet struct {
 	members []scoredMember
-	scores  map[string]float64 // nil if there are few
+	scores  map[string]float64 // nil if there are none
 }
 
 // scoredMember is a member and its score. Members are ordered by score, then by name.
@@ -31,23 +31,9 @@ func (r scoredMember) compare(other scoredMember) int {
 	return strings.Compare(r.member, other.member)
 }
 
-// fewMembers is the number of members up to which a linear search is fast enough.
-const fewMembers = 24
-
 func (z *sortedSet) score(member string) (float64, bool) {
-	if z == nil {
-		return 0, false
-	}
-	if z.scores != nil {
-		score, ok := z.scores[member]
-		return score, ok
-	}
-	for i := range z.members {
-		if z.members[i].member == member {
-			return z.members[i].score, true
-		}
-	}
-	return 0, false
+	score, ok := z.scores[member]
+	return score, ok
 }
 
 // put sets the score of a member.
@@ -60,15 +46,10 @@ func (z *sortedSet) put(member string, score float64) {
 	}
 	at, _ := slices.BinarySearchFunc(z.members, scoredMember{score, member}, scoredMember.compare)
 	z.members = slices.Insert(z.members, at, scoredMember{score, member})
-	switch {
-	case z.scores != nil:
-		z.scores[member] = score
-	case len(z.members) > fewMembers:
-		z.scores = make(map[string]float64, len(z.members))
-		for _, r := range z.members {
-			z.scores[r.member] = r.score
-		}
+	if z.scores == nil {
+		z.scores = map[string]float64{}
 	}
+	z.scores[member] = score
 }
 
 // removeRanked removes a member with its score.

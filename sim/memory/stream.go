@@ -130,11 +130,7 @@ func parseStreamBound(text string, seq uint64) streamID {
 
 // search returns the index of the first entry with an id of at least id.
 func (st *stream) search(id streamID) int {
-	n := len(st.entries)
-	if n == 0 || st.entries[n-1].less(id) { // most searches are for new entries
-		return n
-	}
-	return sort.Search(n, func(i int) bool { return !st.entries[i].less(id) })
+	return sort.Search(len(st.entries), func(i int) bool { return !st.entries[i].less(id) })
 }
 
 // entry returns an entry; nil if it does not exist.

@@ -90,9 +90,6 @@ func xadd(db *Database, args []string) resp.Reply {
 		return resp.Fail(notAfterLast)
 	}
 	text := id.String()
-	if st.entries == nil {
-		st.entries = make([]entry, 0, 16)
-	}
 	st.entries = append(st.entries, entry{id, text, slices.Clone(rest[1:])})
 	st.lastID = id
 	st.entriesAdded++
