@@ -102,7 +102,7 @@ end
 `
 
 const lspWanted = `diagnostic: 7:15-20 2 http-method HTTP has no method "fetch"
-use GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS
+did you mean "GET"?
 keys: method headers body query output redirect
 tasks: pay packed continue exit end
 hover: Calls a service by http, openapi, grpc, asyncapi, a2a or mcp, or a function of use.functions by its name. flunq runs http, openapi and functions.

@@ -44,8 +44,19 @@ func (p *calls) method(n *yaml.Node) {
 		return
 	}
 	suggestion := "use GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS"
-	if found := closest(n.Text(), methods()[:7]); found != "" {
-		suggestion = question(found)
+	switch strings.ToLower(n.Text()) {
+	case "fetch", "read", "retrieve", "load":
+		suggestion = `did you mean "GET"?`
+	case "create", "send", "submit", "add":
+		suggestion = `did you mean "POST"?`
+	case "update", "replace":
+		suggestion = `did you mean "PUT" or "PATCH"?`
+	case "remove":
+		suggestion = `did you mean "DELETE"?`
+	default:
+		if found := closest(n.Text(), methods()[:7]); found != "" {
+			suggestion = question(found)
+		}
 	}
 	p.Warn(ruleMethod, n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
 }
