@@ -147,11 +147,11 @@ func (in *injector) draw(s *service, count uint64, can func(FaultKind) bool) []F
 			out = append(out, f)
 		}
 	}
-	for i, kind := range p.Kinds {
+	for _, kind := range p.Kinds {
 		if !can(kind) || in.drawn >= cmp.Or(p.Most, 12) {
 			continue
 		}
-		n := mix(in.cfg.Seed, in.faultHashes(s)[i], count)
+		n := Draw(in.cfg.Seed, "fault "+string(kind)+" "+s.Name, count)
 		if n%cmp.Or(p.Rate, 200) == 0 && in.mayInject(s, kind) {
 			in.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
@@ -175,16 +175,6 @@ func (in *injector) mayInject(s *service, kind FaultKind) bool {
 	default:
 		return true
 	}
-}
-
-// faultHashes returns the hashes of the plan's kinds of faults for a service.
-func (in *injector) faultHashes(s *service) []uint64 {
-	if s.faultHashes == nil {
-		for _, kind := range in.cfg.Plan.Kinds {
-			s.faultHashes = append(s.faultHashes, hashed("fault "+string(kind)+" "+s.Name))
-		}
-	}
-	return s.faultHashes
 }
 
 // callFaults returns the faults of a service's next call, listed or random.

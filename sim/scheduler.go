@@ -41,8 +41,7 @@ type service struct {
 	end     func()
 	yield   func(struct{}) bool
 
-	hash        uint64   // of its name
-	faultHashes []uint64 // see injector.faultHashes
+	hash uint64 // of its name
 
 	tenant string // of the last message that it began to handle
 
