@@ -22,7 +22,7 @@ func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (d tui.De
 		d, err = l.timer(ctx, id)
 	case tui.DeadLetters:
 		d, err = l.deadLetter(ctx, id)
-	case tui.Events:
+	default:
 		d, err = l.event(ctx, id)
 	}
 	return d, lost(ctx, err)

@@ -206,8 +206,7 @@ func parseCount(args []string) int {
 
 func xdel(db *Database, args []string) resp.Reply {
 	st := find[stream](db, args[1])
-	switch {
-	case st == nil:
+	if st == nil {
 		return resp.Int(0)
 	}
 	ids := make([]streamID, 0, len(args)-2)

@@ -31,8 +31,7 @@ func xtrim(db *Database, args []string) resp.Reply {
 	}
 	first := idOf(rest[0])
 	st := find[stream](db, args[1])
-	switch {
-	case st == nil:
+	if st == nil {
 		return resp.Int(0)
 	}
 	return resp.Int(db.trim(args[1], st, min(st.search(first), limit)))

@@ -22,12 +22,10 @@ func textCommands() map[string]command {
 
 func get(db *Database, args []string) resp.Reply {
 	t := find[text](db, args[1])
-	switch {
-	case t == nil:
+	if t == nil {
 		return resp.Reply{}
-	default:
-		return resp.Text(t.value)
 	}
+	return resp.Text(t.value)
 }
 
 // setText implements SET.

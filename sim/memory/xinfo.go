@@ -62,8 +62,7 @@ func xinfo(db *Database, args []string) resp.Reply {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XINFO HELP.")
 	}
 	st := find[stream](db, args[2])
-	switch {
-	case st == nil:
+	if st == nil {
 		return resp.Fail("ERR no such key")
 	}
 	switch verb {

@@ -198,8 +198,13 @@ func TestImpossibleTimes(t *testing.T) {
 	r := start(t, nil)
 	c := r.client(t)
 	for _, at := range []*timestamppb.Timestamp{
-		{Seconds: 1<<63 - 1}, {Seconds: -1 << 63}, {Seconds: 1 << 62, Nanos: 1<<31 - 1}, {Nanos: -1 << 31}, {Seconds: -1 << 62, Nanos: -1},
-		{Seconds: request(1).ExecuteAt, Nanos: 1e9}, {Seconds: request(1).ExecuteAt, Nanos: -1},
+		{Seconds: 1<<63 - 1},
+		{Seconds: -1 << 63},
+		{Seconds: 1 << 62, Nanos: 1<<31 - 1},
+		{Nanos: -1 << 31},
+		{Seconds: -1 << 62, Nanos: -1},
+		{Seconds: request(1).ExecuteAt, Nanos: 1e9},
+		{Seconds: request(1).ExecuteAt, Nanos: -1},
 	} {
 		want := "execute_time with nanos from 0 to 999,999,999"
 		if at.Nanos == 0 {
