@@ -73,7 +73,7 @@ func serve(t *testing.T, url string, tenants ...string) {
 		opts.Tenants = tenants
 	}
 	opts.Block(200 * time.Millisecond)
-	opts.Transport = httpcall.NewTransport(false)
+	opts.Transport = httpcall.NewTransport(httpcall.PublicNetwork)
 	e, err := engine.New(rdb, opts)
 	if err != nil {
 		t.Fatal(err)

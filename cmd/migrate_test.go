@@ -49,7 +49,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 	var e *engine.Engine
 	for i := range 2 {
 		opts := engine.Defaults()
-		opts.Process, opts.Command, opts.Transport = fmt.Sprint("p", i), "serve", httpcall.NewTransport(false)
+		opts.Process, opts.Command, opts.Transport = fmt.Sprint("p", i), "serve", httpcall.NewTransport(httpcall.PublicNetwork)
 		opts.Chunk = 4 // many commits
 		opts.Block(10 * time.Millisecond)
 		process, err := engine.New(rdb, opts)

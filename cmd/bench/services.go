@@ -42,7 +42,7 @@ func (d servicesRequest) engine(rdb wire.Redis, opts engine.Options) (*engine.En
 			*n = 0
 		}
 	}
-	opts.Transport, opts.Breakers = httpcall.NewTransport(true), nil
+	opts.Transport, opts.Breakers = httpcall.NewTransport(httpcall.AnyNetwork), nil
 	if !d.Idle {
 		opts.Block(shortBlock)
 	} else if !d.Workers {

@@ -135,7 +135,7 @@ func (t *tester) coverageWord(args []string) []string {
 // batch runs the cases of some test files and prints the results.
 func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	b := &batch{tester: t, began: time.Now(), reached: spec.NewCoverage()}
-	b.base = sim.Config{Version: cli.Version().Version, Transport: httpcall.NewTransport(true)}
+	b.base = sim.Config{Version: cli.Version().Version, Transport: httpcall.NewTransport(httpcall.AnyNetwork)}
 	b.load(files)
 	if err := b.run(ctx); err != nil {
 		return b, err

@@ -239,7 +239,7 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: cli.Version().Version, MaxTasks: r.maxSteps,
-		Transport: httpcall.NewTransport(true),
+		Transport: httpcall.NewTransport(httpcall.AnyNetwork),
 	}
 	if r.example == "" {
 		r.file = args[0]

@@ -212,7 +212,7 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 	if err != nil {
 		return base, err
 	}
-	cfg.Seed, cfg.Transport, cfg.ID = 0, httpcall.NewTransport(true), ""
+	cfg.Seed, cfg.Transport, cfg.ID = 0, httpcall.NewTransport(httpcall.AnyNetwork), ""
 	cfg.Processes, cfg.Executions = s.processes, s.executions
 	cfg.MaxTasks = simSteps * s.executions
 	base.Config = cfg

@@ -230,7 +230,7 @@ func (d *developer) open(ctx context.Context) error {
 // transport returns the transport of calls: real or mocked.
 func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 	if d.mocks == "" || d.mocks == cli.None {
-		return httpcall.Outward(httpcall.NewTransport(true)), nil
+		return httpcall.Outward(httpcall.NewTransport(httpcall.AnyNetwork)), nil
 	}
 	mocks, err := cli.ReadMocks(ctx, d.sh, d.mocks)
 	if err != nil {

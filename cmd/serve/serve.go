@@ -360,7 +360,7 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 	if opts.Breakers, err = breaker.New(breakers); err != nil {
 		return opts, err
 	}
-	opts.Transport = httpcall.Outward(httpcall.LimitHosts(httpcall.NewTransport(s.private), set.PerHost))
+	opts.Transport = httpcall.Outward(httpcall.LimitHosts(httpcall.NewTransport(httpcall.Network(s.private)), set.PerHost))
 	for name, n := range map[string]*int{"worker": &opts.Workers, "executor": &opts.Executors, "timer": &opts.Timers} {
 		if len(s.only) > 0 && !slices.Contains(s.only, name) {
 			*n = 0

@@ -52,7 +52,7 @@ func TestBreakerOpensForAFailingHost(t *testing.T) {
 		w.WriteHeader(int(status.Load()))
 	}))
 	defer server.Close()
-	c := guard(t, httpcall.NewTransport(true))
+	c := guard(t, httpcall.NewTransport(httpcall.AnyNetwork))
 	task := request{Endpoint: server.URL + "/x?token=1"}.task(t)
 	for range 2 {
 		wantProblem(t, callAt(t.Context(), c, task, 0), event.Communication, 503, "answered 503")
@@ -117,7 +117,7 @@ func status(code int) answers {
 
 func TestForbiddenAddressIsNoFailureOfItsHost(t *testing.T) {
 	t.Parallel()
-	c := guard(t, httpcall.NewTransport(false))
+	c := guard(t, httpcall.NewTransport(httpcall.PublicNetwork))
 	for range 3 {
 		err := callAt(t.Context(), c, request{Endpoint: "http://127.0.0.1:1/"}.task(t), 0)
 		wantProblem(t, err, event.Configuration, 400, "this machine itself")

@@ -31,7 +31,7 @@ func TestCallMade(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(true)}}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(httpcall.AnyNetwork)}}
 	input := map[string]any{"id": "a b/c", "leaked": "s3cr3t/value"}
 	for _, one := range []struct {
 		request
@@ -75,7 +75,7 @@ func TestCallMade(t *testing.T) {
 			t.Errorf("%s: the server saw %q, want %q", one.Endpoint, got, one.seen)
 		}
 	}
-	c.HTTP.Transport = httpcall.NewTransport(false)
+	c.HTTP.Transport = httpcall.NewTransport(httpcall.PublicNetwork)
 	if _, made, _ := c.Call(t.Context(), request{Endpoint: server.URL}.task(t), scope(input), call.Origin{}, c.Memory.Reserve("")); made != nil {
 		t.Errorf("a call that the transport forbids: %+v, want none", made)
 	}

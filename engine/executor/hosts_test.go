@@ -52,7 +52,7 @@ func TestLimitHosts(t *testing.T) {
 		<-release
 	}))
 	defer server.Close()
-	way := httpcall.LimitHosts(httpcall.NewTransport(true), limit)
+	way := httpcall.LimitHosts(httpcall.NewTransport(httpcall.AnyNetwork), limit)
 	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: way}}
 	task := request{Endpoint: server.URL}.task(t)
 	ended := make(chan error, calls)
@@ -193,7 +193,7 @@ func TestCallUnderWayEndsWithItsContext(t *testing.T) {
 			}))
 			defer server.Close()
 			defer close(release)
-			c := guard(t, httpcall.LimitHosts(httpcall.NewTransport(true), 1))
+			c := guard(t, httpcall.LimitHosts(httpcall.NewTransport(httpcall.AnyNetwork), 1))
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- callAt(ctx, c, request{Endpoint: server.URL + path}.task(t), 0) }()

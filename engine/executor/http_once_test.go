@@ -34,7 +34,7 @@ func TestTransportSendsOnce(t *testing.T) {
 			_ = conn.(*net.TCPConn).Close()
 		}))
 		defer server.Close()
-		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(true)}}
+		c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(httpcall.AnyNetwork)}}
 		r := request{Method: method, Endpoint: server.URL}
 		if method == "POST" {
 			r.Body = map[string]any{"amount": 1}

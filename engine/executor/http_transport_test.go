@@ -26,17 +26,17 @@ func TestTransportReachesOnlyWhatIsAllowed(t *testing.T) {
 	defer server.Close()
 	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	for _, uri := range []string{server.URL, byName, "http://0.0.0.0:1/", "http://[::1]:1/", "http://[::ffff:127.0.0.1]:1/"} {
-		_, err := perform(t, httpcall.NewTransport(false), request{Endpoint: uri}, nil)
+		_, err := perform(t, httpcall.NewTransport(httpcall.PublicNetwork), request{Endpoint: uri}, nil)
 		wantProblem(t, err, event.Configuration, 400, "this machine itself: calls may reach it only if the services run with --allow-private")
 	}
 	for _, uri := range []string{
 		"http://10.0.0.1/", "http://192.168.1.1/", "http://169.254.169.254/latest", "http://100.64.0.1/", "http://224.0.0.1/",
 		"http://[fd00::1]/", "http://[fe80::1]/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::]/",
 	} {
-		_, err := perform(t, httpcall.NewTransport(false), request{Endpoint: uri}, nil)
+		_, err := perform(t, httpcall.NewTransport(httpcall.PublicNetwork), request{Endpoint: uri}, nil)
 		wantProblem(t, err, event.Configuration, 400, "not on the public internet: calls may reach it only if the services run with --allow-private")
 	}
-	got, err := perform(t, httpcall.NewTransport(true), request{Endpoint: byName}, nil)
+	got, err := perform(t, httpcall.NewTransport(httpcall.AnyNetwork), request{Endpoint: byName}, nil)
 	if err != nil || got != "hello" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -73,7 +73,7 @@ func TestTransportKeepsLimits(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(true)}}
+	c := &executor.Caller{HTTP: &httpcall.Caller{Transport: httpcall.NewTransport(httpcall.AnyNetwork)}}
 	for path, part := range map[string]string{
 		"/headers": "the headers of the response are too large (limit headers)",
 		"/zipped":  "larger than 10 MiB",
@@ -95,7 +95,7 @@ func TestTransportDistrustsCertificates(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	_, err := perform(t, httpcall.NewTransport(true), request{Endpoint: server.URL}, nil)
+	_, err := perform(t, httpcall.NewTransport(httpcall.AnyNetwork), request{Endpoint: server.URL}, nil)
 	wantProblem(t, err, event.Communication, 500, "certificate")
 }
 
@@ -119,6 +119,6 @@ func TestTransportProxied(t *testing.T) {
 	if os.Getenv("FLUNQ_TEST_PROXIED") == "" {
 		t.Skip("not a child of another test")
 	}
-	_, err := perform(t, httpcall.NewTransport(false), request{Endpoint: "https://example.test"}, nil)
+	_, err := perform(t, httpcall.NewTransport(httpcall.PublicNetwork), request{Endpoint: "https://example.test"}, nil)
 	fmt.Println(err)
 }

@@ -64,7 +64,7 @@ func (r role) options() engine.Options {
 	opts.Block(r.Block)
 	opts.Sweep, opts.Activity = r.Lease, unneeded
 	opts.RedisPercent = 0 // a full Redis is tested by what it refuses itself
-	outward := httpcall.NewTransport(true)
+	outward := httpcall.NewTransport(httpcall.AnyNetwork)
 	opts.Transport = httpcall.Outward(branded{r.Process, outward})
 	return opts
 }

@@ -44,7 +44,7 @@ do:
 				return sim.Run(t.Context(), cfg)
 			},
 		} {
-			result, err := run(sim.Config{Definition: def, Transport: httpcall.NewTransport(true)})
+			result, err := run(sim.Config{Definition: def, Transport: httpcall.NewTransport(httpcall.AnyNetwork)})
 			if err != nil || result.Error != nil {
 				t.Fatalf("%s, %s: %v, %v", method, name, err, result)
 			}

@@ -14,18 +14,26 @@ import (
 	"time"
 )
 
+// Network says what a transport connects to.
+type Network bool
+
+// The networks. AnyNetwork includes this machine and private networks.
+const (
+	PublicNetwork Network = false
+	AnyNetwork    Network = true
+)
+
 // NewTransport returns the transport of an ordinary deployment. It enforces the limits on time and
-// headers. Unless private is set, it connects only to the public internet. It checks the resolved
-// address when it connects, so DNS cannot bypass the check.
-func NewTransport(private bool) http.RoundTripper {
+// headers. It checks the resolved address when it connects, so DNS cannot bypass the check.
+func NewTransport(to Network) http.RoundTripper {
 	proxies := proxyAddresses()
 	// A proxy is the operator's choice, and often in the private network.
 	direct := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	dialer := *direct
-	if !private {
+	if to == PublicNetwork {
 		dialer.Control = control
 	}
-	return &bounded{timeout: Timeout, private: private, next: &http.Transport{
+	return &bounded{timeout: Timeout, to: to, next: &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		OnProxyConnectResponse: refusedByProxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -78,13 +86,13 @@ func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, res *http.Re
 type bounded struct {
 	next    http.RoundTripper
 	timeout time.Duration
-	private bool
+	to      Network
 }
 
 // RoundTrip performs one request.
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	// A proxy would connect for us, so literal addresses are checked here.
-	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil && !b.private {
+	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil && b.to == PublicNetwork {
 		if err := permit(ip); err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func TestTransportTimeout(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	transport, ok := NewTransport(true).(*bounded)
+	transport, ok := NewTransport(AnyNetwork).(*bounded)
 	if !ok {
 		t.Fatal("the transport is not bounded")
 	}
