@@ -36,7 +36,10 @@ func (m *machine) iterate(n *Node, data any) {
 		m.complete(n, data, "")
 		return
 	}
-	n.Vars = map[string]Data{f.Each: {items[n.For.Index]}, f.At: {n.For.Index}}
+	if n.Vars == nil {
+		n.Vars = map[string]Data{}
+	}
+	n.Vars[f.Each], n.Vars[f.At] = Data{items[n.For.Index]}, Data{n.For.Index}
 	if f.While != nil {
 		ok, err := f.While.Test(m.innerScope(n, data))
 		if err != nil {
