@@ -14,9 +14,18 @@ import (
 // Ready reports whether Advance has a task to compute. It is false while suspended.
 func (s *State) Ready() bool {
 	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
-		s.inline = s.inline[1:]
+		s.shift()
 	}
 	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
+}
+
+// shift removes the first task from the queue of tasks to compute.
+func (s *State) shift() {
+	if s.inline[0] = nil; len(s.inline) == 1 {
+		s.inline = s.inline[:0]
+		return
+	}
+	s.inline = s.inline[1:]
 }
 
 // Advance computes one task in the worker, and applies the result as if an executor had
@@ -26,10 +35,10 @@ func (s *State) Advance(env *Env, d *Decision) {
 		return
 	}
 	n := s.inline[0]
-	s.inline = s.inline[1:]
+	s.shift() // before the result is applied so that the list need not grow for the next task
 	m := newMachine(s, env, d)
 	c := env.compute(n.task, m.scope(n, n.Input.V), s.Execution, n.id)
-	e := m.event(event.TaskCompleted, n.id, c.append(taskMembers(n)))
+	e := m.event(event.TaskCompleted, n.id, c.append(m.taskMembers(n, 96)))
 	s.append(d, e)
 	m.result(n, c.Completed, c.output)
 	m.run()
