@@ -7,6 +7,7 @@ type machine struct {
 
 	d           *Decision
 	steps       []pendingStep
+	nextStep    int    // index of the next step to run; all steps before it have run
 	retrySuffix string // marks the next run to start as a retried one
 }
 
@@ -25,9 +26,12 @@ type pendingStep struct {
 func (m *machine) enqueue(n *Node, step func()) { m.steps = append(m.steps, pendingStep{n, step}) }
 
 func (m *machine) run() {
-	for len(m.steps) > 0 && !m.Status.Ended() {
-		next := m.steps[0]
-		m.steps = m.steps[1:]
+	for m.nextStep < len(m.steps) && !m.Status.Ended() {
+		next := m.steps[m.nextStep]
+		m.steps[m.nextStep] = pendingStep{}
+		if m.nextStep++; m.nextStep == len(m.steps) {
+			m.steps, m.nextStep = m.steps[:0], 0
+		}
 		if !next.node.closed {
 			next.run()
 		}
