@@ -44,7 +44,7 @@ func mutants() []mutant {
 		{"a retry comes after limit.duration", "decide machine.retry if 4", never, "retries come on time", 0},
 		{"there is no jitter", "decide machine.retryAt if 3", always, "jitter spreads retries", 0},
 		{"catch.then is ignored", "decide machine.listDone assign 3", removed, "", 75},
-		{"an index starts at 1", "decide machine.iterate literal 1 value 2 value 1", added("1"), "", 3},
+		{"an index starts at 1", "decide machine.iterate literal 3 value 1", added("1"), "", 3},
 		{"while is evaluated without an iteration", "decide machine.iterate call 4 arg 2", zeroed, "", 39},
 		{"a switch always takes the default case", "decide choose if 3", never, "", 1},
 		{"exit continues", "decide machine.childDone case 1", `@, plantedOr($, "continue", "exit")`, "", 1},
