@@ -223,7 +223,7 @@ func rows(ctx context.Context, r *cli.Remote, found []store.Execution, now time.
 	}
 	stuck := map[string][]string{} // by tenant and id
 	for tenant, all := range byTenant {
-		for some := range slices.Chunk(all, batchSize) { // the findings of all take 5 kB each
+		for some := range slices.Chunk(all, batchSize) { // findings take 5 kB each
 			findings, err := r.Examiner.Examine(ctx, tenant, some)
 			if err != nil {
 				return nil, err

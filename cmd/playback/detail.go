@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail returns all details of a row that is no execution.
+// Detail returns all details of a row that is not an execution.
 func (pb *Playback) Detail(_ context.Context, table tui.Table, id string) (tui.Detail, error) {
 	pb.lock()
 	defer pb.mu.Unlock()

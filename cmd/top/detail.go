@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail returns all details of a row that is no execution.
+// Detail returns all details of a row that is not an execution.
 func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (d tui.Detail, err error) {
 	switch table {
 	case tui.Timers:

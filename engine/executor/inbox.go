@@ -112,8 +112,8 @@ type action struct {
 }
 
 // take returns a request, after it has read some for all executors if necessary. If there is none, wake is
-// when to call again. It sets failed if Redis is down: no other executor reads until the one that has found that
-// out calls take again.
+// when to call again. It sets failed if Redis is down: then no other executor reads until this one, which
+// found that out, calls take again.
 func (in *Inbox) take(ctx context.Context, failed *bool) (j *job, wake time.Time, err error) {
 	if *failed {
 		in.mu.Lock()
