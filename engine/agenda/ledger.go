@@ -108,11 +108,13 @@ func (l Ledger) place(ctx context.Context, known partitioning, events []schedule
 		for at, one := range stored {
 			i := parts[n][at]
 			record, exists := one.(string)
-			out[i] = schedule.Placed{Event: events[i], Created: !exists}
+			out[i] = schedule.Placed{Event: &events[i], Created: !exists}
 			if exists {
-				if out[i].Event, err = decode(events[i].ID, record); err != nil {
+				e, err := decode(events[i].ID, record)
+				if err != nil {
 					return nil, err
 				}
+				out[i].Event = &e
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package agenda
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -42,18 +41,26 @@ type state struct {
 
 // line encodes the state or the content of an event.
 func line(v any) string {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
+	var out strings.Builder
+	writeLine(&out, v)
+	return out.String()
+}
+
+func writeLine(out *strings.Builder, v any) {
+	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(v) // structs of strings and numbers can always be encoded
-	return out.String()
 }
 
 // encode returns the record of an event.
 func encode(e *schedule.Event) string {
-	return stateLine(e) + line(content{
+	var out strings.Builder
+	out.WriteString(stateLine(e))
+	writeLine(&out, content{
 		Format: format, Due: millis(e.Due), Topic: e.Topic, Key: e.Key, Headers: e.Headers, Tenant: e.Tenant, Created: millis(e.Created),
-	}) + string(e.Payload)
+	})
+	out.Write(e.Payload)
+	return out.String()
 }
 
 // stateLine returns the state of an event; "" while nothing has happened to it.

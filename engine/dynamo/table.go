@@ -159,7 +159,7 @@ func (t *Table) put(ctx context.Context, e *schedule.Event) (schedule.Placed, er
 	x.where("attribute_not_exists(%s)", attrPartitionKey)
 	took, err := t.write(ctx, e, x)
 	if err != nil || took {
-		return schedule.Placed{Event: *e, Created: took}, err
+		return schedule.Placed{Event: e, Created: took}, err
 	}
 	item, err := t.read(ctx, e.ID)
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *Table) put(ctx context.Context, e *schedule.Event) (schedule.Placed, er
 		return schedule.Placed{}, err
 	}
 	stored, err := decode(item)
-	return schedule.Placed{Event: stored}, err
+	return schedule.Placed{Event: &stored}, err
 }
 
 // write stores an event if the condition holds, and reports whether it did.

@@ -38,8 +38,8 @@ type Outcome struct {
 
 // Placed is a ledger's reply about an event to be stored.
 type Placed struct {
-	Event   Event // as it is stored now
-	Created bool  // by this call
+	Event   *Event // as it is stored now
+	Created bool   // by this call; Event is then the one that was passed
 }
 
 // Change is a transition that a client or an operator requests.

@@ -96,9 +96,9 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 		}
 		for n, p := range placed {
 			i := at[n]
-			out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
+			out[i] = schedule.Outcome{Created: p.Created, Event: p.Event}
 			switch {
-			case p.Created || requests[i].repeats(events[n].Content, &p.Event):
+			case p.Created || requests[i].repeats(events[n].Content, p.Event):
 			case requests[i].Replace:
 				change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
 				if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
@@ -120,22 +120,22 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 
 // place stores events, only the first of those with the same id, and returns an element for each event.
 func (a *API) place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
-	var unique []schedule.Event
+	unique := make([]schedule.Event, 0, len(events))
 	at := make(map[string]int, len(events)) // the index in unique
 	for _, e := range events {
 		if _, repeated := at[e.ID]; !repeated {
 			at[e.ID], unique = len(unique), append(unique, e)
 		}
 	}
-	stored, err := a.ledger.Place(ctx, unique)
+	placed, err := a.ledger.Place(ctx, unique)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]schedule.Placed, len(events))
 	for i, e := range events {
-		p := &stored[at[e.ID]]
+		p := &placed[at[e.ID]]
 		if out[i] = *p; p.Created {
-			a.notify(schedule.Outcome{Event: &p.Event})
+			a.notify(schedule.Outcome{Event: p.Event})
 		}
 		p.Created = false // for the others with this id
 	}

@@ -75,7 +75,7 @@ func (l *TableLedger) Place(ctx context.Context, events []schedule.Event) ([]sch
 	var open []schedule.Event
 	var entries []schedule.Entry
 	for i := range placed {
-		if e := &placed[i].Event; e.Status.Open() {
+		if e := placed[i].Event; e.Status.Open() {
 			open, entries = append(open, *e), append(entries, entry(e))
 		}
 	}

@@ -179,7 +179,7 @@ type jumped struct {
 func (j jumped) Now(context.Context) (time.Time, error) { return j.now, nil }
 
 func (jumped) Place(_ context.Context, events []schedule.Event) ([]schedule.Placed, error) {
-	return []schedule.Placed{{Event: events[0], Created: true}}, nil
+	return []schedule.Placed{{Event: &events[0], Created: true}}, nil
 }
 
 // A delay counts from the time of Redis, even immediately after its clock has jumped, and a time is not

@@ -95,7 +95,7 @@ type noConflicts struct{ scheduler.Ledger }
 func (l noConflicts) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	placed, err := l.Ledger.Place(ctx, events)
 	for i := range placed {
-		placed[i] = schedule.Placed{Event: events[i], Created: true}
+		placed[i] = schedule.Placed{Event: &events[i], Created: true}
 	}
 	return placed, err
 }

@@ -115,7 +115,8 @@ func (t *Table) Put(ctx context.Context, events []schedule.Event) ([]schedule.Pl
 				t.write(e)
 				placed[i].Created = true
 			}
-			placed[i].Event = clone(t.records[e.ID].event)
+			stored := clone(t.records[e.ID].event)
+			placed[i].Event = &stored
 		}); err != nil {
 			return placed, err
 		}

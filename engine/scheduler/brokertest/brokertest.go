@@ -269,7 +269,7 @@ func (l *ledger) Place(_ context.Context, events []schedule.Event) ([]schedule.P
 		if !exists {
 			stored, l.events[e.ID] = e, e
 		}
-		out[i] = schedule.Placed{Event: stored, Created: !exists}
+		out[i] = schedule.Placed{Event: &stored, Created: !exists}
 	}
 	return out, nil
 }

@@ -54,7 +54,7 @@ func (l *ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule
 		if !exists {
 			stored, l.events[e.ID] = e, e
 		}
-		out = append(out, schedule.Placed{Event: stored, Created: !exists})
+		out = append(out, schedule.Placed{Event: &stored, Created: !exists})
 	}
 	return out, nil
 }

@@ -82,8 +82,8 @@ var errPanic = errors.New("a batch panicked")
 // run schedules the events of the calls that have waited longest.
 func (c *combiner) run(ctx context.Context) {
 	const limit = 128
-	var requests []scheduler.Request
 	c.mu.Lock()
+	requests := make([]scheduler.Request, 0, min(limit, len(c.waiting)))
 	for bytes := 0; len(requests) < min(limit, len(c.waiting)) && bytes < MostBytes; {
 		r := c.waiting[len(requests)].request
 		requests, bytes = append(requests, r), bytes+len(r.Payload)

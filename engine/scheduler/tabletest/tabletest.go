@@ -187,7 +187,7 @@ func testPut(t *testing.T, b table) {
 	placed, err := b.Put(t.Context(), []schedule.Event{first, second})
 	b.check(err)
 	for i, want := range []schedule.Event{first, second} {
-		if diff := cmp.Diff(schedule.Placed{Event: want, Created: true}, placed[i], cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(schedule.Placed{Event: &want, Created: true}, placed[i], cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("Put differs (-want +got):\n%s", diff)
 		}
 		b.stored(want)
@@ -205,7 +205,7 @@ func testPutTwice(t *testing.T, b table) {
 	again.Payload, again.Due = []byte("other"), begin().Add(time.Hour)
 	placed, err := b.Put(t.Context(), []schedule.Event{again, event(begin())})
 	b.check(err)
-	if diff := cmp.Diff(schedule.Placed{Event: first}, placed[0], cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(schedule.Placed{Event: &first}, placed[0], cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the second Put of an id differs (-want +got):\n%s", diff)
 	}
 	if !placed[1].Created {
