@@ -116,7 +116,8 @@ func (pb *Playback) data(r *track, version int, out *tui.Execution) {
 
 // waits adds the pending timers and what the execution waits for.
 func (pb *Playback) waits(r *track, version int, out *tui.Execution) {
-	for _, t := range pb.open().timers {
+	timers, _ := pb.open()
+	for _, t := range timers {
 		if t.track == r {
 			out.Timers = append(out.Timers, pb.timerRow(t))
 		}

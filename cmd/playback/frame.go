@@ -7,7 +7,6 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/tui"
 )
 
 // frame is an event and its effects.
@@ -17,36 +16,6 @@ type frame struct {
 	at      time.Time // when it is played, not before the previous frame
 	track   *track
 	version int
-	tally   tally // the counts after it
-}
-
-// tally contains counts after a frame.
-type tally struct {
-	executions [4]int32 // by kind of state
-	timers     int32
-	dead       int32
-	fired      int32
-}
-
-// The kinds of states by which executions are counted.
-const (
-	openKind = iota
-	completedKind
-	faultedKind
-	cancelledKind
-)
-
-func kindOf(s tui.State) int {
-	switch s {
-	case tui.Completed:
-		return completedKind
-	case tui.Faulted:
-		return faultedKind
-	case tui.Cancelled:
-		return cancelledKind
-	default:
-		return openKind
-	}
 }
 
 // interval is the time during which a timer is set or a task is open.
@@ -63,7 +32,6 @@ type interval struct {
 func (pb *Playback) add(e event.Event) {
 	fr := frame{Event: e, at: e.Time}
 	if n := len(pb.frames); n > 0 {
-		fr.tally = pb.frames[n-1].tally
 		if last := pb.frames[n-1].at; fr.at.Before(last) {
 			fr.at = last
 		}
@@ -73,7 +41,7 @@ func (pb *Playback) add(e event.Event) {
 	fr.track = pb.trackOf(e)
 	at := len(pb.frames)
 	run, timer := fr.track.x.Add(history.Read(int64(len(fr.track.frames))+1, e))
-	fr.count(fr.track.take(at, e))
+	fr.track.take(at, e)
 	fr.version = len(fr.track.frames)
 	pb.begin(&fr, at, run, timer)
 	fr.end(run, at)
@@ -87,29 +55,12 @@ func (pb *Playback) add(e event.Event) {
 	}
 }
 
-// count adds a change of an execution's state to the tally.
-func (fr *frame) count(was tui.State) {
-	now := fr.track.states[len(fr.track.states)-1]
-	if was != "" {
-		fr.tally.executions[kindOf(was)]--
-	}
-	fr.tally.executions[kindOf(now)]++
-	switch fr.Type {
-	case event.TimerFired:
-		fr.tally.fired++
-	case event.EventDead, event.TaskDead, event.TimerDead:
-		fr.tally.dead++
-	default:
-	}
-}
-
 // begin records the interval that an event begins.
 func (pb *Playback) begin(fr *frame, at int, run *history.TaskRun, timer *history.Timer) {
 	s := &interval{id: fr.ID, track: fr.track, from: at, until: -1, run: run}
 	switch {
 	case fr.Type == event.TimerScheduled && timer != nil:
 		s.timer = timer
-		fr.tally.timers++
 	case fr.Type != event.TaskRequested:
 		return
 	}
@@ -146,14 +97,9 @@ func (fr *frame) end(run *history.TaskRun, at int) {
 
 // close ends an interval if it is open.
 func (fr *frame) close(key any, at int) {
-	s := fr.track.open[key]
-	if s == nil {
-		return
-	}
-	delete(fr.track.open, key)
-	s.until = at
-	if s.timer != nil {
-		fr.tally.timers--
+	if s := fr.track.open[key]; s != nil {
+		s.until = at
+		delete(fr.track.open, key)
 	}
 }
 
@@ -180,31 +126,19 @@ func composite(kind string) bool {
 	}
 }
 
-// openIntervals are the timers and tasks that are open after n frames.
-type openIntervals struct {
-	n      int
-	timers []*interval // the next one first
-	tasks  []*interval // oldest first
-}
-
-// open returns what is open at the shown moment.
-func (pb *Playback) open() *openIntervals {
+// open returns what is open at the shown moment: the timers, the next one first, and the tasks, the
+// oldest first.
+func (pb *Playback) open() (timers, tasks []*interval) {
 	n := pb.playhead.n
-	if pb.opened != nil && pb.opened.n == n {
-		return pb.opened
-	}
-	o := &openIntervals{n: n}
 	for _, s := range pb.intervals {
 		switch {
-		case s.from >= n:
-		case s.until >= 0 && s.until < n:
+		case s.from >= n, s.until >= 0 && s.until < n:
 		case s.timer != nil:
-			o.timers = append(o.timers, s)
+			timers = append(timers, s)
 		default:
-			o.tasks = append(o.tasks, s)
+			tasks = append(tasks, s)
 		}
 	}
-	slices.SortStableFunc(o.timers, func(a, b *interval) int { return a.timer.Due.Compare(b.timer.Due) })
-	pb.opened = o
-	return o
+	slices.SortStableFunc(timers, func(a, b *interval) int { return a.timer.Due.Compare(b.timer.Due) })
+	return timers, tasks
 }

@@ -72,7 +72,7 @@ func (pb *Playback) pace(speed float64) error {
 	if !(speed >= least && speed <= most) {
 		return fmt.Errorf("a speed of %g: want %g to %g", speed, least, most)
 	}
-	pb.playhead.speed, pb.playhead.together = speed, 0
+	pb.playhead.speed = speed
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (pb *Playback) seek(to, now time.Time) {
 func (pb *Playback) put(at time.Time, n int) {
 	p := &pb.playhead
 	p.at, p.n = at, n
-	p.idle, p.pause, p.together, p.skipped, p.samples, p.before = 0, 0, 0, 0, nil, ""
+	p.idle, p.pause, p.skipped, p.samples, p.before = 0, 0, 0, nil, ""
 }
 
 // stop moves to frame n and pauses. If there are fewer frames, it returns none as the error.
@@ -120,7 +120,7 @@ func (pb *Playback) stop(n int, none string) error {
 
 // nextTimer moves to just after the next firing of a timer.
 func (pb *Playback) nextTimer() error {
-	i, _ := slices.BinarySearch(pb.fired, pb.playhead.n)
+	i := before(pb.fired, pb.playhead.n)
 	if i == len(pb.fired) {
 		return errors.New("no timer fires after this moment")
 	}
@@ -128,7 +128,7 @@ func (pb *Playback) nextTimer() error {
 }
 
 func (pb *Playback) lastTimer() error {
-	i, _ := slices.BinarySearch(pb.fired, pb.playhead.n-1)
+	i := before(pb.fired, pb.playhead.n-1)
 	if i == 0 {
 		return errors.New("no timer fires before this moment")
 	}

@@ -23,12 +23,14 @@ func (pb *Playback) Overview(context.Context) (tui.Overview, error) {
 	p := &pb.playhead
 	o := tui.Overview{
 		Now: p.at, Place: pb.opts.Place, Tenant: pb.opts.Tenant, Clock: pb.clock(now),
-		Counts: pb.counts(), Failed: pb.failures(),
+		Failed: pb.failures(),
 	}
-	o.Running, o.Of.Running = pb.running()
+	timers, tasks := pb.open()
+	o.Counts = pb.counts(timers)
+	o.Running, o.Of.Running = pb.running(tasks)
 	o.Of.Due, o.Of.Failed = o.Counts.Timers, o.Counts.Faulted+o.Counts.Dead
 	o.Events, o.Fires = pb.rates(now)
-	for _, t := range pb.open().timers[:min(len(pb.open().timers), fewDue)] {
+	for _, t := range timers[:min(len(timers), fewDue)] {
 		o.Due = append(o.Due, pb.timerRow(t))
 	}
 	o.Notes = p.skipNote(now)
@@ -38,20 +40,28 @@ func (pb *Playback) Overview(context.Context) (tui.Overview, error) {
 	return o, nil
 }
 
-func (pb *Playback) counts() tui.Counts {
-	t := pb.tally(pb.playhead.n)
-	overdue, _ := slices.BinarySearchFunc(pb.open().timers, pb.playhead.at, func(t *interval, at time.Time) int { return t.timer.Due.Compare(at) })
-	return tui.Counts{
-		Open: int64(t.executions[openKind]), Completed: int64(t.executions[completedKind]),
-		Faulted: int64(t.executions[faultedKind]), Cancelled: int64(t.executions[cancelledKind]),
-		Timers: int64(t.timers), Overdue: int64(overdue), Dead: int64(t.dead),
+func (pb *Playback) counts(timers []*interval) tui.Counts {
+	overdue, _ := slices.BinarySearchFunc(timers, pb.playhead.at, func(t *interval, at time.Time) int { return t.timer.Due.Compare(at) })
+	c := tui.Counts{Timers: int64(len(timers)), Overdue: int64(overdue), Dead: int64(before(pb.dead, pb.playhead.n))}
+	for _, t := range pb.begun() {
+		switch t.states[t.version(pb.playhead.n)-1] {
+		case tui.Completed:
+			c.Completed++
+		case tui.Faulted:
+			c.Faulted++
+		case tui.Cancelled:
+			c.Cancelled++
+		default:
+			c.Open++
+		}
 	}
+	return c
 }
 
 // running returns the first tasks that work or listen, and the number of all. Waits are
 // listed by their timers.
-func (pb *Playback) running() (rows []tui.Row, all int64) {
-	for _, t := range pb.open().tasks {
+func (pb *Playback) running(open []*interval) (rows []tui.Row, all int64) {
+	for _, t := range open {
 		if composite(t.run.Kind) || t.run.Kind == string(dsl.Wait) {
 			continue
 		}
@@ -65,8 +75,7 @@ func (pb *Playback) running() (rows []tui.Row, all int64) {
 // failures returns failed executions and dead letters, latest first.
 func (pb *Playback) failures() (rows []tui.Row) {
 	n := pb.playhead.n
-	failed, _ := slices.BinarySearch(pb.failed, n)
-	dead, _ := slices.BinarySearch(pb.dead, n)
+	failed, dead := before(pb.failed, n), before(pb.dead, n)
 	for len(rows) < fewFailed && failed+dead > 0 {
 		if dead > 0 && (failed == 0 || pb.dead[dead-1] > pb.failed[failed-1]) {
 			dead--

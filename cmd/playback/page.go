@@ -20,13 +20,11 @@ func (pb *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 	defer pb.mu.Unlock()
 	switch q.Table {
 	case tui.Executions:
-		n, _ := slices.BinarySearchFunc(pb.tracks, pb.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
-		return backwards(q, n, func(at int) tui.Row { return pb.executionRow(pb.tracks[at]) })
+		return backwards(q, len(pb.begun()), func(at int) tui.Row { return pb.executionRow(pb.tracks[at]) })
 	case tui.Timers:
 		return pb.timers(q)
 	case tui.DeadLetters:
-		n, _ := slices.BinarySearch(pb.dead, pb.playhead.n)
-		return backwards(q, n, func(at int) tui.Row { return pb.deadLetterRow(pb.dead[at]) })
+		return backwards(q, before(pb.dead, pb.playhead.n), func(at int) tui.Row { return pb.deadLetterRow(pb.dead[at]) })
 	default:
 		return backwards(q, pb.playhead.n, pb.eventRow)
 	}
@@ -35,7 +33,7 @@ func (pb *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 // timers returns timers, the next one first.
 func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 	var page tui.Page
-	all := pb.open().timers
+	all, _ := pb.open()
 	from := 0
 	switch {
 	case q.After == "" && q.Back:

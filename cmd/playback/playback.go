@@ -51,7 +51,6 @@ type Playback struct {
 	differs  difference
 	breaks   map[string]bool // the references of tasks with a breakpoint
 	playhead playhead
-	opened   *openIntervals // see open
 }
 
 // document is a definition prepared for decisions and for the screen.

@@ -16,10 +16,8 @@ type playhead struct {
 	real   time.Time // real time of the last update
 	before string    // the task run before which it has stopped; "" after any move
 
-	idle     time.Duration // real time played since the last event
-	pause    time.Duration // real time since the last of several simultaneous events
-	together int           // number of frames up to the end of the shown moment
-	step     time.Duration // real time between the frames of the shown moment
+	idle  time.Duration // real time played since the last event
+	pause time.Duration // real time since the last of several simultaneous events
 
 	skipped   time.Duration // idle time that was skipped last
 	skippedAt time.Time     // in real time
@@ -123,15 +121,12 @@ func (pb *Playback) next(left time.Duration) time.Duration {
 
 // stepTime returns the real time between the events of the shown moment.
 func (pb *Playback) stepTime() time.Duration {
-	p := &pb.playhead
 	if pb.opts.Pace > 0 {
 		return 0 // keep up with the run in progress
 	}
-	if end := pb.until(p.at); end != p.together {
-		many := end - p.n + 1
-		p.together, p.step = end, scaled(min(between, togetherTime/time.Duration(many)), 1/p.speed)
-	}
-	return p.step
+	at := pb.frames[pb.playhead.n].at
+	together := pb.until(at) - pb.until(at.Add(-1))
+	return scaled(min(between, togetherTime/time.Duration(together)), 1/pb.playhead.speed)
 }
 
 // sample records the position for rates.
@@ -139,7 +134,7 @@ func (p *playhead) sample(pb *Playback, now time.Time) {
 	const over = 2 * time.Second
 	p.samples = slices.DeleteFunc(p.samples, func(s sample) bool { return now.Sub(s.real) > over || s.n > p.n })
 	if n := len(p.samples); n == 0 || now.Sub(p.samples[n-1].real) >= over/20 {
-		p.samples = append(p.samples, sample{now, p.n, int(pb.tally(p.n).fired)})
+		p.samples = append(p.samples, sample{now, p.n, before(pb.fired, p.n)})
 	}
 }
 
@@ -151,15 +146,13 @@ func (pb *Playback) rates(now time.Time) (events, fires float64) {
 	}
 	first := p.samples[0]
 	seconds := max(now.Sub(first.real), time.Second).Seconds()
-	return float64(p.n-first.n) / seconds, float64(int(pb.tally(p.n).fired)-first.fires) / seconds
+	return float64(p.n-first.n) / seconds, float64(before(pb.fired, p.n)-first.fires) / seconds
 }
 
-// tally returns the counts after n frames.
-func (pb *Playback) tally(n int) tally {
-	if n == 0 {
-		return tally{}
-	}
-	return pb.frames[n-1].tally
+// before returns how many of the indexed frames are among the first n.
+func before(frames []int, n int) int {
+	i, _ := slices.BinarySearch(frames, n)
+	return i
 }
 
 // skipNote returns a note about skipped idle time, for a few seconds.

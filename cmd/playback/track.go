@@ -1,6 +1,7 @@
 package playback
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -85,11 +86,11 @@ func (pb *Playback) definition(r *track) *dsl.Definition {
 	return found
 }
 
-// take adds an event and returns the previous state of the execution.
-func (t *track) take(frame int, e event.Event) (was tui.State) {
+// take adds an event.
+func (t *track) take(frame int, e event.Event) {
 	before := 0
-	if n := len(t.states); n > 0 {
-		was, before = t.states[n-1], t.decided[n-1]
+	if n := len(t.decided); n > 0 {
+		before = t.decided[n-1]
 	}
 	t.frames = append(t.frames, frame)
 	version := len(t.frames)
@@ -104,7 +105,6 @@ func (t *track) take(frame int, e event.Event) (was tui.State) {
 		state, before = tui.State(t.head.Status), version
 	}
 	t.states, t.decided = append(t.states, state), append(t.decided, before)
-	return was
 }
 
 // decide replays an event. After a failure it does nothing.
@@ -128,9 +128,12 @@ func replay(s *decide.State, env *decide.Env, events []event.Event) (err error) 
 }
 
 // version returns the number of events of the execution among the first frames.
-func (t *track) version(frames int) int {
-	n, _ := slices.BinarySearch(t.frames, frames)
-	return n
+func (t *track) version(frames int) int { return before(t.frames, frames) }
+
+// begun returns the executions that have begun by the shown moment.
+func (pb *Playback) begun() []*track {
+	n, _ := slices.BinarySearchFunc(pb.tracks, pb.playhead.n, func(t *track, n int) int { return cmp.Compare(t.frames[0], n) })
+	return pb.tracks[:n]
 }
 
 // state returns the state after the last complete decision up to a version, nil if it is
