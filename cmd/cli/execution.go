@@ -33,7 +33,7 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	short, cancel := context.WithTimeout(ctx, search)
 	defer cancel()
 	if starts, otherErr := timers.New(r.Store).Starts(short, r.Tenant, id); otherErr == nil && len(starts) > 0 {
-		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, starts[0].Moment().Format(time.RFC3339Nano), starts[0].ID)
+		return x, fmt.Errorf("%w: it starts at %s, as timer %s", err, Moment(starts[0].Moment()), starts[0].ID)
 	}
 	recent, _, otherErr := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest, Damaged: func(string, error) {}})
 	if otherErr != nil {

@@ -52,6 +52,11 @@ all executions that were open after --since, which takes seconds for 100,000 sho
 	return c
 }
 
+// local reports whether times are printed in the local zone.
+func (a *auditCommand) local() bool {
+	return slices.Contains([]string{"table", "wide"}, a.format.String())
+}
+
 // auditRow is something that an operator did.
 type auditRow struct {
 	Time    time.Time `json:"time"`
@@ -110,7 +115,7 @@ func (a *auditCommand) ofExecutions(ctx context.Context, r *cli.Remote, ids []st
 			trailed[id] = true
 		}
 		if len(subjects) > 0 {
-			rows = append(rows, trailRow(e))
+			rows = append(rows, a.trailRow(e))
 		}
 	}
 	for _, id := range ids {
@@ -137,7 +142,7 @@ func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time
 		return nil, err
 	}
 	for _, e := range trail {
-		rows = append(rows, trailRow(e))
+		rows = append(rows, a.trailRow(e))
 	}
 	q := store.ExecutionQuery{Limit: batchSize, Damaged: damaged.of(r.Tenant), Pass: func(x store.Execution) bool {
 		return x.Version > 0 && (x.EndedAt.IsZero() || !x.EndedAt.Before(since))
@@ -206,7 +211,7 @@ type auditedHistory struct {
 func (h *auditedHistory) add(rows []auditRow, events []event.Event) []auditRow {
 	for _, e := range events {
 		h.version++
-		if f := h.command.format.String(); f == "table" || f == "wide" {
+		if h.command.local() {
 			e.Time = e.Time.Local() // its description has times in the same zone
 		}
 		row, ok := h.row(e)
@@ -271,7 +276,11 @@ func operatorActions() map[event.Type]string {
 	}
 }
 
-// trailRow converts an entry of the trail.
-func trailRow(e store.AuditEntry) auditRow {
+// trailRow converts an entry of the trail. A detail may end with the time to which a timer was moved.
+func (a *auditCommand) trailRow(e store.AuditEntry) auditRow {
+	last := strings.LastIndex(e.Detail, " ") + 1
+	if at, err := time.Parse(time.RFC3339Nano, e.Detail[last:]); err == nil && a.local() {
+		e.Detail = e.Detail[:last] + cli.Moment(at)
+	}
 	return auditRow{Time: e.At, By: e.By, Action: e.Action, Subject: e.Subject, Detail: e.Detail}
 }

@@ -101,8 +101,31 @@ func (m *Move) Find(ctx context.Context) error {
 	default:
 		return fmt.Errorf("tenant %s: %w", m.Tenant, store.ErrNotFound)
 	}
-	return m.findTimers(ctx)
+	if err := m.findTimers(ctx); err != nil || !m.copied {
+		return err
+	}
+	return m.countArrived(ctx, there)
 }
+
+// countArrived counts what an earlier attempt has copied, since it may have deleted a part at the source.
+func (m *Move) countArrived(ctx context.Context, there []string) error {
+	m.Keys = len(slices.DeleteFunc(there, func(suffix string) bool { return suffix == arrived || suffix == arrivingTimers }))
+	found := map[any]bool{} // a timer is in both sets if the attempt ended in between
+	for _, key := range []string{m.To.Keys().Tenant(m.Tenant) + arrivingTimers, m.To.Keys().Timers(m.Tenant)} {
+		some, err := m.scan(ctx, m.To, key, m.owns)
+		if err != nil {
+			return store.Failed("read the timers that have arrived", err)
+		}
+		for _, entry := range some {
+			found[entry.Member] = true
+		}
+	}
+	m.Timers = len(found)
+	return nil
+}
+
+// owns reports whether an entry is a timer of the tenant.
+func (m *Move) owns(entry redis.Z) bool { return timers.DueOf(entry, time.Time{}).Tenant == m.Tenant }
 
 // unused returns an error unless the tenant at its destination is only an empty stream, which a service
 // has created there, beside what an earlier attempt has left, and no process serves it.
@@ -156,17 +179,16 @@ func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string,
 // of a single Redis share. It scans these keys, since other tenants keep running.
 func (m *Move) findTimers(ctx context.Context) (err error) {
 	keys := m.From.Keys()
-	own := func(entry redis.Z) bool { return timers.DueOf(entry, time.Time{}).Tenant == m.Tenant }
-	if m.timers, err = m.scan(ctx, keys.Timers(m.Tenant), own); err != nil {
+	if m.timers, err = m.scan(ctx, m.From, keys.Timers(m.Tenant), m.owns); err != nil {
 		return store.Failed("read the timers", err)
 	}
 	m.Timers = len(m.timers)
 	named := func(entry redis.Z) bool { name, _ := entry.Member.(string); return tenantOf(name) == m.Tenant }
-	if m.gone, err = m.scan(ctx, keys.ForgottenKeys(m.Tenant), named); err != nil {
+	if m.gone, err = m.scan(ctx, m.From, keys.ForgottenKeys(m.Tenant), named); err != nil {
 		return store.Failed("read the forgotten timer keys", err)
 	}
 	every := func(redis.Z) bool { return true }
-	if m.asked, err = m.scan(ctx, keys.AskedTimers(m.Tenant), every); err != nil {
+	if m.asked, err = m.scan(ctx, m.From, keys.AskedTimers(m.Tenant), every); err != nil {
 		return store.Failed("read the requested timers", err)
 	}
 	m.fields = map[string]string{}
@@ -181,9 +203,9 @@ func (m *Move) findTimers(ctx context.Context) (err error) {
 }
 
 // scan returns the wanted members of a sorted set, in order.
-func (m *Move) scan(ctx context.Context, key string, wanted func(redis.Z) bool) ([]redis.Z, error) {
+func (m *Move) scan(ctx context.Context, from *store.Store, key string, wanted func(redis.Z) bool) ([]redis.Z, error) {
 	found := map[string]redis.Z{} // a scan may return a member twice
-	err := wire.EachPair(ctx, m.From.Redis().ZScan(ctx, key, 0, "", store.ScanCount), func(member, text string) error {
+	err := wire.EachPair(ctx, from.Redis().ZScan(ctx, key, 0, "", store.ScanCount), func(member, text string) error {
 		score, _ := strconv.ParseFloat(text, 64) // Redis writes numbers
 		if entry := (redis.Z{Member: member, Score: score}); wanted(entry) {
 			found[member] = entry
