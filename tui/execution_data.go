@@ -1,7 +1,11 @@
 package tui
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/canvas"
@@ -14,159 +18,110 @@ type chosenData struct {
 	event  int64 // an event of the history was chosen instead
 	fixed  *Data // a value of the execution was chosen instead
 
-	at      dataKey // what is shown, or wanted
-	sources []dataSource
-	kept    eventData // that was read last
-	found   bool      // the wanted data is shown
+	sources []dataSource // of what is shown, or wanted
+	found   bool         // the wanted data is shown
 	title   string
 	problem string
-}
-
-// dataKey identifies data.
-type dataKey struct {
-	run                int32 // -1: none; -2: another value is shown
-	before             bool
-	event              int64
-	requested, settled int64 // the events that began and ended the run
 }
 
 // dataSource is an event that may contain the wanted data.
 type dataSource struct {
 	version int64
-	kind    dataKind
+	part    string // possible names of the wanted part, best first; "" for all of the event's data
 	note    string // says where it came from, in the title
 }
 
-// dataKind names the wanted part of an event's data.
-type dataKind byte
-
+// The parts of an event's data.
 const (
-	allData dataKind = iota
-	inputData
-	resultData
+	inputPart  = "input"
+	resultPart = "error output reason"
 )
 
-// members returns the possible names of the part, best first.
-func (p dataKind) members() []string {
-	switch p {
-	case inputData:
-		return []string{"input"}
-	case resultData:
-		return []string{"error", "output", "reason"}
-	default:
-		return nil
+// foundData is data that was read, and its title; "" if there is none.
+type foundData struct {
+	title, text string
+	items       []dataItem
+}
+
+// readFirst returns the first data in the sources, and indexes it.
+func readFirst(ctx context.Context, source Source, id string, sources []dataSource) (found foundData, err error) {
+	for _, from := range sources {
+		text, err := source.Data(ctx, id, from.version)
+		if err != nil {
+			return found, err
+		}
+		if from.part == "" {
+			return foundData{"data" + from.note, text, itemsOf(text)}, nil
+		}
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal([]byte(text), &members) // without members it contains no part
+		for _, name := range strings.Fields(from.part) {
+			if value, ok := members[name]; ok {
+				return foundData{name + from.note, string(value), itemsOf(string(value))}, nil
+			}
+		}
 	}
+	return found, nil
 }
 
-// eventData is a part of an event's data, as it was found.
-type eventData struct {
-	version int64
-	kind    dataKind
-	name    string // "" if there is none
-	text    string
-	items   []dataItem
-}
-
-// forget drops what was read, when another history is shown.
-func (d *chosenData) forget() { d.kept, d.at, d.event = eventData{}, dataKey{run: -2}, 0 }
-
-// want returns where to read the missing data. Data that was read is shown.
-func (d *chosenData) want(s *executionScreen) (source dataSource, lacks bool) {
+// lacks notices what is chosen, and reports whether it must be read.
+func (d *chosenData) lacks(s *executionScreen) bool {
 	if d.fixed != nil {
-		d.title = d.fixed.Name
+		d.sources, d.title, d.found, d.problem = nil, d.fixed.Name, true, ""
 		d.view.set(d.fixed.Text)
-		d.at.run = -2
-		return source, false
+		return false
 	}
-	if at := s.dataKey(); at != d.at {
-		d.at, d.sources, d.problem, d.found = at, s.dataSources(at), "", false
+	if sources := s.dataSources(); !slices.Equal(sources, d.sources) {
+		d.sources, d.found, d.problem = sources, false, ""
 	}
-	for ; len(d.sources) > 0 && !d.found; d.sources = d.sources[1:] {
-		source := d.sources[0]
-		part := &d.kept
-		if part.version != source.version || part.kind != source.kind {
-			return source, d.problem == ""
-		}
-		if part.name != "" {
-			d.found, d.title = true, part.name+source.note
-			d.view.show(part.text, part.items)
-			return source, false
-		}
+	if len(d.sources) == 0 {
+		d.take(s, nil, foundData{}, nil)
 	}
-	if !d.found {
-		d.found, d.title = true, s.missingData()
-		d.view.show("", nil)
-	}
-	return source, false
+	return !d.found && d.problem == ""
 }
 
-// take stores data that was read.
-func (d *chosenData) take(s *executionScreen, found eventData, err error) {
-	if err != nil {
+// take stores data that was read, unless something else has been chosen meanwhile.
+func (d *chosenData) take(s *executionScreen, sources []dataSource, found foundData, err error) {
+	switch {
+	case !slices.Equal(sources, d.sources):
+	case err != nil:
 		d.problem = problemOf(err)
-		return
+	default:
+		d.found, d.title = true, cmp.Or(found.title, s.missingData())
+		d.view.show(found.text, found.items)
 	}
-	d.kept = found
-	d.want(s)
 }
 
-// eventDataOf finds a part in an event's data, and indexes it.
-func eventDataOf(source dataSource, text string) eventData {
-	found := eventData{version: source.version, kind: source.kind}
-	if source.kind == allData {
-		found.name, found.text, found.items = "data", text, itemsOf(text)
-		return found
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal([]byte(text), &members) != nil {
-		return found
-	}
-	for _, name := range source.kind.members() {
-		if value, ok := members[name]; ok {
-			found.name, found.text = name, string(value)
-			found.items = itemsOf(found.text)
-			return found
-		}
-	}
-	return found
-}
-
-// dataKey returns the key of the data to show.
-func (s *executionScreen) dataKey() dataKey {
-	if s.data.event > 0 {
-		return dataKey{run: -1, event: s.data.event}
-	}
+// dataSources returns where the chosen data may be found, best first.
+func (s *executionScreen) dataSources() []dataSource {
 	at := s.tree.chosenRun()
-	if at < 0 {
-		return dataKey{run: -1}
+	switch {
+	case s.data.event > 0:
+		return []dataSource{{s.data.event, "", " of event " + history.Number(s.data.event)}}
+	case at < 0:
+		return nil
+	case s.showsInput():
+		return s.sourcesBefore(at)
 	}
-	r := &s.tree.runs[at]
-	return dataKey{run: at, before: s.data.before || r.Ended.Version == 0, requested: r.Requested, settled: r.Ended.Version}
+	ended := s.tree.runs[at].Ended.Version
+	return []dataSource{{ended, resultPart, ", event " + history.Number(ended)}}
 }
 
-// dataSources returns where data may be found, best first.
-func (s *executionScreen) dataSources(at dataKey) []dataSource {
-	if at.event > 0 {
-		return []dataSource{{at.event, allData, " of event " + history.Number(at.event)}}
-	}
-	if at.run < 0 {
-		return nil
-	}
-	if at.before {
-		return s.sourcesBefore(at.run)
-	}
-	return []dataSource{{at.settled, resultData, ", event " + history.Number(at.settled)}}
+// showsInput reports whether the data of the chosen run is its input.
+func (s *executionScreen) showsInput() bool {
+	at := s.tree.chosenRun()
+	return at >= 0 && (s.data.before || s.tree.runs[at].Ended.Version == 0)
 }
 
 // missingData explains why there is no data.
 func (s *executionScreen) missingData() string {
-	at := s.data.at
+	at := s.tree.chosenRun()
 	switch {
-	case at.run < 0:
+	case at < 0:
 		return "it has not run"
-	case at.requested == 0:
+	case s.tree.runs[at].Requested == 0:
 		return "it has not begun"
-	case at.before:
+	case s.showsInput():
 		return "its input is not in the history"
 	default:
 		return "it has no output"
@@ -179,10 +134,10 @@ func (s *executionScreen) dataTitle() string {
 	switch {
 	case d.fixed != nil || d.event > 0 && d.found:
 		return d.title
-	case d.event > 0:
-		return "reading event " + history.Number(d.event)
 	case d.problem != "":
 		return d.problem
+	case d.event > 0:
+		return "reading event " + history.Number(d.event)
 	}
 	name := s.tree.chosenTask().Name
 	if at := s.tree.chosenRun(); at == 0 {
@@ -190,11 +145,11 @@ func (s *executionScreen) dataTitle() string {
 	} else if at > 0 {
 		name = s.tree.nameOf(&s.tree.runs[at])
 	}
-	switch {
-	case d.at.run < 0 || d.at.requested == 0:
-	case d.at.before && !d.before:
+	switch at := s.tree.chosenRun(); {
+	case at < 0 || s.tree.runs[at].Requested == 0:
+	case s.showsInput() && !d.before:
 		name += " has not ended; its input"
-	case d.at.before:
+	case d.before:
 		name = "before " + name
 	default:
 		name = "after " + name
@@ -207,7 +162,7 @@ func (s *executionScreen) dataTitle() string {
 
 // madeCall describes the call of the shown run; "" if it made none or its input is shown.
 func (s *executionScreen) madeCall() string {
-	if at := s.tree.chosenRun(); at > 0 && s.data.event == 0 && s.data.fixed == nil && !s.data.at.before {
+	if at := s.tree.chosenRun(); at > 0 && s.data.event == 0 && s.data.fixed == nil && !s.showsInput() {
 		return s.tree.runs[at].Call
 	}
 	return ""
@@ -221,12 +176,12 @@ func (s *executionScreen) sourcesBefore(at int32) []dataSource {
 	for ; at >= 0; at = t.runs[at].parent() {
 		r := &t.runs[at]
 		if r.Requested > 0 {
-			sources = append(sources, dataSource{r.Requested, inputData, ", event " + history.Number(r.Requested)})
+			sources = append(sources, dataSource{r.Requested, inputPart, ", event " + history.Number(r.Requested)})
 		}
 		if prior := t.prior(at); prior >= 0 {
 			p := &t.runs[prior]
 			note := " of " + t.tasks.at(p.task).Name + " before it, event " + history.Number(p.Ended.Version)
-			return append(sources, dataSource{p.Ended.Version, resultData, note})
+			return append(sources, dataSource{p.Ended.Version, resultPart, note})
 		}
 	}
 	return sources
@@ -270,7 +225,7 @@ func (t *runTree) lastOf(runs []int32, before int32, handles bool) int32 {
 }
 
 func (s *executionScreen) drawData(a canvas.Area, theme canvas.Theme, focus bool) {
-	s.data.want(s)
+	s.data.lacks(s)
 	title := s.dataTitle()
 	if focus {
 		if path := s.data.view.label(); path != "" && path != "." {
@@ -287,7 +242,7 @@ func (s *executionScreen) drawData(a canvas.Area, theme canvas.Theme, focus bool
 		theme.Rest(a.Part(0, 1, a.W, 1), 0, canvas.Normal, s.madeCall())
 	}
 	rest := a.Part(0, head, a.W, a.H-head)
-	if (s.data.found || s.data.fixed != nil) && s.data.view.text != "" {
+	if s.data.found && s.data.view.text != "" {
 		s.data.view.draw(rest, theme, focus)
 	}
 }

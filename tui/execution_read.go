@@ -83,21 +83,19 @@ func (s *executionScreen) readEvents() tea.Cmd {
 
 // readData reads the data to show.
 func (s *executionScreen) readData() tea.Cmd {
-	if s.reads.data || s.pane != dataPane {
-		return nil
-	}
-	from, lacks := s.data.want(s)
-	if !lacks {
+	if s.reads.data || s.pane != dataPane || !s.data.lacks(s) {
 		return nil
 	}
 	s.reads.data = true
-	source, id := s.source, s.id
+	source, id, sources := s.source, s.id, s.data.sources
 	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		text, err := source.Data(ctx, id, from.version)
-		found := eventDataOf(from, text)
+		found, err := readFirst(ctx, source, id, sources)
 		return func(*model) tea.Cmd {
 			s.reads.data = false
-			s.data.take(s, found, err)
+			s.data.take(s, sources, found, err)
+			if errors.Is(err, ErrLost) {
+				return nil
+			}
 			return s.readData()
 		}, err
 	})
@@ -158,7 +156,7 @@ func (s *executionScreen) takeEvents(events []Event, after int64, err error) tea
 		s.reads.rebuild = false
 		s.tree.reset()
 		s.history.reset()
-		s.data.forget()
+		s.data.event, s.data.sources, s.data.found = 0, nil, false
 	}
 	s.tree.add(events)
 	s.history.add(events)

@@ -11,7 +11,7 @@ import (
 // the field of that name.
 type Filter struct {
 	Words   []string
-	Fields  map[string]string // by the names of filterNames
+	Fields  map[string]string // by the names of named
 	Problem string            // explains a part of the filter that has no effect; "" if there is none
 }
 
@@ -40,11 +40,6 @@ func ParseFilter(table Table, text string) Filter {
 		f.Problem = "no status has " + value + " in its name"
 	}
 	return f
-}
-
-// filterNames returns the fields that a filter can search.
-func filterNames() []string {
-	return []string{"id", "status", "kind", "workflow", "execution", "task", "note"}
 }
 
 // field returns the field that a name in a filter means; "" if there is none.
@@ -105,13 +100,16 @@ func (f Filter) Match(r Row) bool {
 			return false
 		}
 	}
-	for _, word := range f.Words {
-		found := slices.ContainsFunc(filterNames(), func(name string) bool { return contains(r.named(name), word) })
-		if !found {
-			return false
-		}
+	return containsAll(f.Words, r.ID, string(r.State), r.Kind, r.Workflow, r.Execution, history.Task(r.Task), r.Note)
+}
+
+// containsAll reports whether each word occurs in one of the texts, ignoring the case of the texts. The
+// words are in lower case.
+func containsAll(words []string, texts ...string) bool {
+	missing := func(word string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return contains(text, word) })
 	}
-	return true
+	return !slices.ContainsFunc(words, missing)
 }
 
 // contains reports whether text contains part, ignoring the case of text. part is in lower case.
@@ -119,6 +117,7 @@ func contains(text, part string) bool {
 	return strings.Contains(text, part) || strings.Contains(strings.ToLower(text), part)
 }
 
+// named returns the field of a name in a filter.
 func (r Row) named(name string) string {
 	switch name {
 	case "id":

@@ -42,7 +42,7 @@ func (v *historyView) show(later []Event) {
 		v.shown = v.all
 	} else {
 		for i := range later {
-			if matches(&later[i], words) {
+			if e := &later[i]; containsAll(words, e.Type, e.Task, history.Task(e.Task), e.Text, string(e.State)) {
 				v.shown = append(v.shown, later[i])
 			}
 		}
@@ -51,16 +51,6 @@ func (v *historyView) show(later []Event) {
 		v.Cursor = len(v.shown) - 1
 	}
 	v.Fit(len(v.shown))
-}
-
-// matches reports whether an event contains all words.
-func matches(e *Event, words []string) bool {
-	for _, word := range words {
-		if !contains(e.Type, word) && !contains(e.Task, word) && !contains(history.Task(e.Task), word) && !contains(e.Text, word) && !strings.Contains(string(e.State), word) {
-			return false
-		}
-	}
-	return true
 }
 
 // narrow sets the filter. Without one, the events around the last match are shown.

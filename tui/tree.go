@@ -29,10 +29,9 @@ type runTree struct {
 type taskRun struct {
 	*history.TaskRun
 
-	task   int32
-	turn   int32 // the turn of the parent that contains it
-	failed bool  // its turn counts it as failed
-	turns  []taskTurn
+	task  int32
+	turn  int32 // the turn of the parent that contains it
+	turns []taskTurn
 }
 
 // parent returns the run that contains a run, -1 if it is the workflow itself.
@@ -48,7 +47,6 @@ func (r *taskRun) parent() int32 {
 type taskTurn struct {
 	iteration, attempt string
 	runs               []int32
-	failed             bool
 }
 
 func newTaskTree() *taskTree {
@@ -91,26 +89,15 @@ func (t *runTree) add(events []Event) {
 		if at > 0 {
 			t.current = at
 		}
-		if int(at) < len(t.runs) {
-			t.updateFailed(at)
-			continue
-		}
-		t.join(run)
-		for up := at; up > 0; up = t.runs[up].parent() {
-			t.updateFailed(up) // the runs around it may have begun again
+		if int(at) == len(t.runs) {
+			t.join(run)
 		}
 	}
 }
 
-// updateFailed updates whether a run and its turn have failed.
-func (t *runTree) updateFailed(at int32) {
-	r := &t.runs[at]
-	if failed := r.State == Faulted; at == 0 || r.failed == failed {
-		return
-	}
-	r.failed = !r.failed
-	turn := &t.runs[r.parent()].turns[r.turn]
-	turn.failed = slices.ContainsFunc(turn.runs, func(at int32) bool { return t.runs[at].failed })
+// failed reports whether a run of a turn has failed.
+func (t *runTree) failed(turn taskTurn) bool {
+	return slices.ContainsFunc(turn.runs, func(at int32) bool { return t.runs[at].State == Faulted })
 }
 
 // workflowTask stands for the workflow among the tasks.

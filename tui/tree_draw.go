@@ -269,7 +269,7 @@ func (r *taskRun) turnName(at int) string {
 
 // turnCount describes how many turns there are, and how many failed.
 func (t *runTree) turnCount(r *taskRun) string {
-	return history.Count(len(r.turns), r.turnWord()) + r.failedOf(0, len(r.turns))
+	return history.Count(len(r.turns), r.turnWord()) + t.failedOf(r.turns)
 }
 
 // turnWord returns the word for the turns of a task.
@@ -284,11 +284,11 @@ func (r *taskRun) turnWord() string {
 	}
 }
 
-// failedOf says how many turns in a range failed.
-func (r *taskRun) failedOf(from, to int) string {
+// failedOf says how many of the turns failed.
+func (t *runTree) failedOf(turns []taskTurn) string {
 	n := 0
-	for i := from; i < to; i++ {
-		n += truth(r.turns[i].failed)
+	for _, turn := range turns {
+		n += truth(t.failed(turn))
 	}
 	if n == 0 {
 		return ""
@@ -299,7 +299,7 @@ func (r *taskRun) failedOf(from, to int) string {
 // turnState returns the state of a turn.
 func (t *runTree) turnState(r *taskRun, at int) State {
 	switch {
-	case r.turns[at].failed:
+	case t.failed(r.turns[at]):
 		return Faulted
 	case at < len(r.turns)-1:
 		return Completed
@@ -344,7 +344,7 @@ func (t *runTree) rangeText(theme canvas.Theme, line *treeLine) treeText {
 	text := treeText{word: string(Completed), sign: signOf(theme, Completed)}
 	text.name = r.turnName(from) + theme.Pick(" – ", " - ") + r.turnName(to-1)
 	text.detail = history.Count(to-from, r.turnWord())
-	if failed := r.failedOf(from, to); failed != "" {
+	if failed := t.failedOf(r.turns[from:to]); failed != "" {
 		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(theme, Faulted)
 	}
 	if ended := t.runs[last(r.turns[to-1].runs)].Ended.At; !ended.IsZero() {

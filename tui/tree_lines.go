@@ -435,31 +435,13 @@ const maxMatches = 5000
 func (t *taskTree) matches() {
 	words := strings.Fields(strings.ToLower(t.window.typed))
 	t.window.found = 0
-	left := make([][]string, len(t.tasks.tasks)) // words that the task itself does not contain
-	for i, task := range t.tasks.tasks {
-		text := strings.ToLower(task.Name + "\n" + task.Kind + " " + task.Detail + "\n" + task.Ref)
-		for _, word := range words {
-			if !strings.Contains(text, word) {
-				left[i] = append(left[i], word)
-			}
-		}
-	}
 	for at := 1; at < len(t.runs); at++ {
-		r := &t.runs[at]
-		if !r.has(left[r.task]) {
+		r, task := &t.runs[at], t.tasks.at(t.runs[at].task)
+		if !containsAll(words, task.Name, task.Kind, task.Detail, task.Ref, string(r.State), r.Iteration, r.Text) {
 			continue
 		}
 		if t.window.found++; t.window.found <= maxMatches {
 			t.line(treeLine{lineKey: lineKey{kind: runLine, run: int32(at)}, turned: true})
 		}
 	}
-}
-
-func (r *taskRun) has(words []string) bool {
-	for _, word := range words {
-		if !strings.Contains(string(r.State), word) && !strings.Contains(r.Iteration, word) && !contains(r.Text, word) {
-			return false
-		}
-	}
-	return true
 }
