@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,17 +22,17 @@ const actionTimeout = 2 * time.Minute
 
 // act asks for the input that an action needs, and then for confirmation.
 func (m *model) act(a Action) tea.Cmd {
-	if len(a.IDs) == 0 && a.Verb != Emit {
+	if len(a.IDs) == 0 && a.Verb != Emit || slices.Contains(a.IDs, "") {
 		m.notify("nothing is selected", true)
 		return nil
 	}
 	if a.Text == "" {
-		if q, ok := missing(a); ok {
+		if q, ok := m.missing(a); ok {
 			m.dialog = newPrompt(q)
 			return nil
 		}
 	}
-	c := &confirmation{action: a, source: m.source}
+	c := &confirmation{m: m, action: a}
 	m.dialog = c
 	return c.plan()
 }
@@ -49,19 +50,19 @@ func (m *model) planned(c *confirmation, plan Plan, err error) {
 	if !can(m.source, c.action.Verb) {
 		m.dialog = nil
 		m.notify(err.Error(), true)
-	} else if p, ok := askAgain(c); ok {
+	} else if p, ok := m.askAgain(c); ok {
 		m.dialog = p
 	}
 }
 
 // missing returns the question that must be answered before an action can be planned.
-func missing(a Action) (question, bool) {
+func (m *model) missing(a Action) (question, bool) {
 	q := question{title: sentence(a)}
 	q.taken = func(text string) (tea.Cmd, string) {
 		if a.Text = strings.TrimSpace(text); a.Text == "" {
 			return nil, "this must not be empty"
 		}
-		return give(wantAction{a}), ""
+		return m.act(a), ""
 	}
 	switch a.Verb {
 	case Reschedule:
@@ -103,10 +104,11 @@ func sentence(a Action) string {
 }
 
 // perform carries out an action.
-func perform(source Source, a Action) tea.Cmd {
-	return askWithin(actionTimeout, nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		said, err := source.Do(ctx, a)
-		return func(m *model) tea.Cmd { return m.done(a, said, err) }, err
+func (m *model) perform(a Action) tea.Cmd {
+	m.notify("doing it: "+sentence(a), false)
+	return askWithin(actionTimeout, nil, func(ctx context.Context) (func() tea.Cmd, error) {
+		said, err := m.source.Do(ctx, a)
+		return func() tea.Cmd { return m.done(a, said, err) }, err
 	})
 }
 
@@ -135,25 +137,24 @@ func (m *model) showText(title, text string, problem bool) {
 // maxCopied is the maximum number of bytes, before base64, that terminals accept for the clipboard.
 const maxCopied = 74_994
 
-// copy copies a string to the clipboard of the terminal (OSC 52), and reports that.
-func (m *model) copy(c wantCopy) tea.Cmd {
+// copy copies a text to the clipboard of the terminal (OSC 52), and reports that; what says what it is.
+func (m *model) copy(what, text string) tea.Cmd {
 	switch {
-	case c.text == "":
-		m.notify("there is no "+c.what+" to copy here", true)
+	case text == "":
+		m.notify("there is no "+what+" to copy here", true)
 		return nil
-	case len(c.text) > maxCopied:
-		m.notify(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, history.Number(len(c.text)), history.Number(maxCopied)), true)
+	case len(text) > maxCopied:
+		m.notify(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", what, history.Number(len(text)), history.Number(maxCopied)), true)
 		return nil
 	}
-	said := "copied the " + c.what + ": " + strings.Join(strings.Fields(c.text), " ")
+	said := "copied the " + what + ": " + strings.Join(strings.Fields(text), " ")
 	if canvas.Width(said) > m.width-4 {
-		said = "copied the " + c.what + ", " + history.Count(utf8.RuneCountInString(c.text), "character")
+		said = "copied the " + what + ", " + history.Count(utf8.RuneCountInString(text), "character")
 	}
 	m.notify(said, false)
-	out := m.options.Output
 	return func() tea.Msg {
-		if _, err := io.WriteString(out, "\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07"); err != nil {
-			return wantNotice{"copy: " + err.Error(), true}
+		if _, err := io.WriteString(m.options.Output, "\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(text))+"\x07"); err != nil {
+			return m.noticeOf("copy: "+err.Error(), true)
 		}
 		return nil
 	}

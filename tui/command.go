@@ -180,10 +180,10 @@ func matching(all []command, name string) []command {
 
 // commandLine is the input of a command.
 type commandLine struct {
-	field  canvas.Input
-	all    []command
-	before []string
-	back   int // position in the history
+	m     *model
+	field canvas.Input
+	all   []command
+	back  int // position in the history
 }
 
 func (*commandLine) typing() bool { return true }
@@ -198,7 +198,7 @@ func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 			return nil, false
 		}
 	case "enter":
-		return give(wantCommand{c.field.Text()}), false
+		return c.m.run(c.field.Text()), false
 	case "tab":
 		c.complete()
 		return nil, true
@@ -215,12 +215,13 @@ func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 
 // recall shows an earlier command.
 func (c *commandLine) recall(step int) {
-	c.back = max(0, min(len(c.before), c.back+step))
+	before := c.m.history
+	c.back = max(0, min(len(before), c.back+step))
 	if c.back == 0 {
 		c.field.Set("")
 		return
 	}
-	c.field.Set(c.before[len(c.before)-c.back])
+	c.field.Set(before[len(before)-c.back])
 }
 
 // complete completes the name of a command.

@@ -11,8 +11,8 @@ import (
 // executionScreen shows one execution: its tasks as a tree, and beside or below it one of several
 // panes about the chosen line.
 type executionScreen struct {
-	source Source
-	id     string
+	m  *model
+	id string
 
 	execution  Execution
 	known      bool              // it has been read
@@ -57,8 +57,8 @@ type filterLine struct {
 	before string
 }
 
-func newExecutionScreen(source Source, id string) screen {
-	return &executionScreen{source: source, id: id, tree: newTaskTree(), history: newHistoryView()}
+func newExecutionScreen(m *model, id string) *executionScreen {
+	return &executionScreen{m: m, id: id, tree: newTaskTree(), history: newHistoryView()}
 }
 
 func (s *executionScreen) title() string { return s.id }
@@ -115,7 +115,7 @@ func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 	}
 	switch {
 	case id != "" && l.kind == runLine:
-		return "open the child", func() tea.Cmd { return give(wantOpen{id}) }
+		return "open the child", func() tea.Cmd { return s.m.open(id) }
 	case l.folds && !l.open:
 		return "unfold", unfold
 	case l.folds && l.kind != runLine:
@@ -154,7 +154,7 @@ func (s *executionScreen) entersPane() (what string, enter func() tea.Cmd) {
 		}
 	case childrenPane:
 		if child := canvas.At(s.execution.Children, s.children.Cursor); child.ID != "" {
-			return "open", func() tea.Cmd { return give(wantOpen{child.ID}) }
+			return "open", func() tea.Cmd { return s.m.open(child.ID) }
 		}
 	case factsPane:
 		if fact := canvas.At(s.allFacts(), s.facts.Cursor); fact.data != nil {

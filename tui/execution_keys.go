@@ -66,24 +66,25 @@ func (s *executionScreen) scrolled() (on scroller, lines *canvas.List) {
 func (s *executionScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "y":
-		return give(s.copied()), true
+		return s.m.copy(s.copied()), true
 	case "Y":
-		return give(wantCopy{"id of the execution", s.id}), true
+		return s.m.copy("id of the execution", s.id), true
 	case "B":
 		return s.toggleBreak(), true
 	case "P":
 		if s.execution.Execution == "" {
-			return give(wantNotice{text: "it has no parent", bad: true}), true
+			s.m.notify("it has no parent", true)
+			return nil, true
 		}
-		return give(wantOpen{s.execution.Execution}), true
+		return s.m.open(s.execution.Execution), true
 	}
-	if cmd, ok := wantOf(k, Executions, s.id); ok {
+	if cmd, ok := s.m.actionKey(k, Executions, s.id); ok {
 		return cmd, true
 	}
 	timer := s.timer()
-	cmd, handled = wantOf(k, Timers, timer.ID)
+	cmd, handled = s.m.actionKey(k, Timers, timer.ID)
 	if handled && timer.ID == "" {
-		cmd = give(wantNotice{text: "no timer is selected (tab to the timers, or select a task that waits)", bad: true})
+		s.m.notify("no timer is selected (tab to the timers, or select a task that waits)", true)
 	}
 	return cmd, handled
 }
@@ -93,12 +94,13 @@ func (s *executionScreen) toggleBreak() tea.Cmd {
 	ref := s.tree.chosenTask().Ref
 	switch {
 	case s.execution.Breaks == nil:
-		return give(wantNotice{text: "breakpoints only stop playback", bad: true})
+		s.m.notify("breakpoints only stop playback", true)
 	case ref == "":
-		return give(wantNotice{text: "no task is selected", bad: true})
+		s.m.notify("no task is selected", true)
 	default:
-		return give(wantMove{Move{Verb: Break, Task: ref}})
+		return s.m.move(Move{Verb: Break, Task: ref})
 	}
+	return nil
 }
 
 // viewKey handles the keys that change what is shown.
@@ -187,38 +189,37 @@ func (s *executionScreen) follow() {
 }
 
 // copied returns what is at the cursor.
-func (s *executionScreen) copied() wantCopy {
+func (s *executionScreen) copied() (what, text string) {
 	if !s.inPane {
 		l := s.tree.chosen()
 		switch task := s.tree.chosenTask(); {
 		case l.kind == runLine && l.run == 0:
-			return wantCopy{"id of the execution", s.id}
+			return "id of the execution", s.id
 		case l.kind == plannedLine:
-			return wantCopy{"reference of the task", task.Ref}
+			return "reference of the task", task.Ref
 		default:
-			return wantCopy{"reference of the task", s.tree.runs[s.tree.chosenRun()].String()}
+			return "reference of the task", s.tree.runs[s.tree.chosenRun()].String()
 		}
 	}
 	switch s.pane {
 	case documentPane:
-		return wantCopy{"line", strings.TrimSpace(canvas.At(s.document.lines, s.document.Cursor))}
+		return "line", strings.TrimSpace(canvas.At(s.document.lines, s.document.Cursor))
 	case historyPane:
 		e := s.history.current()
-		return wantCopy{"event", strings.Join(slices.DeleteFunc([]string{e.Type, e.Task, e.Text}, func(t string) bool { return t == "" }), " ")}
+		return "event", strings.Join(slices.DeleteFunc([]string{e.Type, e.Task, e.Text}, func(t string) bool { return t == "" }), " ")
 	case timersPane:
-		return wantCopy{"id of the timer", s.timer().ID}
+		return "id of the timer", s.timer().ID
 	case childrenPane:
-		return wantCopy{"id of the child", canvas.At(s.execution.Children, s.children.Cursor).ID}
+		return "id of the child", canvas.At(s.execution.Children, s.children.Cursor).ID
 	case factsPane:
 		fact := canvas.At(s.allFacts(), s.facts.Cursor)
 		if fact.data != nil {
-			return wantCopy{fact.name, fact.data.Text}
+			return fact.name, fact.data.Text
 		}
-		return wantCopy{cmp.Or(fact.name, "fact"), fact.text}
+		return cmp.Or(fact.name, "fact"), fact.text
 	case dataPane, timelinePane, paneCount:
 	}
-	what, text := s.data.view.value()
-	return wantCopy{what, text}
+	return s.data.view.value()
 }
 
 // hints returns the keys that do something at present.
@@ -236,10 +237,10 @@ func (s *executionScreen) hints() []hint {
 	if what, _ := s.leaves(); what != "" {
 		all = append(all, hint{"esc", what, false})
 	}
-	if s.timer().ID != "" && can(s.source, Fire) {
+	if s.timer().ID != "" && can(s.m.source, Fire) {
 		all = append(all, hint{"F", "fire", false}, hint{"C", "cancel timer", false}, hint{"M", "move timer", false})
 	}
-	for _, d := range offered(s.source, Executions, s.execution.Row) {
+	for _, d := range offered(s.m.source, Executions, s.execution.Row) {
 		all = append(all, hint{d.key, d.what, d.verb == Record})
 	}
 	if s.execution.Breaks != nil {

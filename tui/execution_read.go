@@ -51,10 +51,10 @@ func (s *executionScreen) behind() bool {
 
 func (s *executionScreen) readExecution() tea.Cmd {
 	s.reads.execution, s.reads.changed = true, false
-	source, id, turn, had := s.source, s.id, s.reads.turn, s.tree.x.Version
-	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		x, err := source.Execution(ctx, id)
-		return func(*model) tea.Cmd {
+	turn, had := s.reads.turn, s.tree.x.Version
+	return ask(s, func(ctx context.Context) (func() tea.Cmd, error) {
+		x, err := s.m.source.Execution(ctx, s.id)
+		return func() tea.Cmd {
 			if turn != s.reads.turn {
 				return nil
 			}
@@ -69,10 +69,10 @@ func (s *executionScreen) readEvents() tea.Cmd {
 	if s.reads.rebuild {
 		after = 0
 	}
-	source, id, turn := s.source, s.id, s.reads.turn
-	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		events, err := source.History(ctx, id, after)
-		return func(*model) tea.Cmd {
+	turn := s.reads.turn
+	return ask(s, func(ctx context.Context) (func() tea.Cmd, error) {
+		events, err := s.m.source.History(ctx, s.id, after)
+		return func() tea.Cmd {
 			if turn != s.reads.turn {
 				return nil
 			}
@@ -87,10 +87,10 @@ func (s *executionScreen) readData() tea.Cmd {
 		return nil
 	}
 	s.reads.data = true
-	source, id, sources := s.source, s.id, s.data.sources
-	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		found, err := readFirst(ctx, source, id, sources)
-		return func(*model) tea.Cmd {
+	sources := s.data.sources
+	return ask(s, func(ctx context.Context) (func() tea.Cmd, error) {
+		found, err := readFirst(ctx, s.m.source, s.id, sources)
+		return func() tea.Cmd {
 			s.reads.data = false
 			s.data.take(s, sources, found, err)
 			if errors.Is(err, ErrLost) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -202,9 +203,15 @@ func (s *historySource) Data(_ context.Context, _ string, version int64) (string
 	return fmt.Sprintf(`{"task_id":"x","version":%d}`, version), nil
 }
 
-// settle runs commands and those that follow from their answers, and returns the requests to the
-// model.
-func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
+// screenOf returns the screen of an execution in a model.
+func screenOf(source Source, id string) *executionScreen {
+	m := newModel(source, Options{Output: io.Discard})
+	m.width, m.height = 200, 50
+	return newExecutionScreen(m, id)
+}
+
+// settle runs commands and those that follow from their answers.
+func settle(t *testing.T, cmd tea.Cmd) {
 	t.Helper()
 	todo := []tea.Cmd{cmd}
 	for n := 0; len(todo) > 0; n++ {
@@ -219,25 +226,19 @@ func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
 		case nil:
 		case tea.BatchMsg:
 			todo = append(todo, msg...)
-		case sourceCall:
-			todo = append(todo, tea.Cmd(msg))
 		case response:
-			todo = append(todo, msg.take(nil))
-		default:
-			asked = append(asked, msg)
+			todo = append(todo, msg.take())
 		}
 	}
-	return asked
 }
 
 // press presses keys, and settles the commands that follow from each.
-func press(t *testing.T, s screen, keys ...string) (asked []tea.Msg) {
+func press(t *testing.T, s screen, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
 		cmd, _ := s.key(k)
-		asked = append(asked, settle(t, s, cmd)...)
+		settle(t, cmd)
 	}
-	return asked
 }
 
 // shoot draws a screen, reads the data that it then requests, and draws it again.
@@ -252,7 +253,7 @@ func shoot(t *testing.T, s screen, w, h int, now time.Time) string {
 		c = canvas.New(w, h)
 		s.draw(c.All(), canvas.Theme{Palette: paletteOf(Dark)}, now)
 		at = at.Add(time.Hour)
-		settle(t, s, s.refresh(at))
+		settle(t, s.refresh(at))
 	}
 	return picture(c)
 }

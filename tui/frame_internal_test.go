@@ -70,7 +70,7 @@ func BenchmarkPage(b *testing.B) {
 			for b.Loop() {
 				r := t.refresh()
 				page, err := source.Page(b.Context(), r.query)
-				m.Update(response{err: err, take: func(*model) tea.Cmd { return s.takePage(r, page, err) }})
+				m.Update(response{err: err, take: func() tea.Cmd { return s.takePage(r, page, err) }})
 				if len(m.View()) == 0 || len(t.rows) != r.query.Limit {
 					b.Fatalf("%d rows", len(t.rows))
 				}

@@ -59,7 +59,7 @@ func (m *model) key(k string) tea.Cmd {
 		}
 	}
 	if cmd, ok := m.shown().key(k); ok {
-		return m.settle(cmd)
+		return cmd
 	}
 	return m.globalKey(k)
 }
@@ -68,10 +68,10 @@ func (m *model) key(k string) tea.Cmd {
 func (m *model) dialogKey(k string) tea.Cmd {
 	before := m.dialog
 	cmd, open := before.key(k)
-	if !open {
+	if !open && m.dialog == before {
 		m.dialog = nil
 	}
-	return m.settle(cmd)
+	return cmd
 }
 
 // globalKey handles the global keys.
@@ -86,7 +86,7 @@ func (m *model) globalKey(k string) tea.Cmd {
 	case "?":
 		m.dialog = m.help()
 	case ":":
-		m.dialog = &commandLine{all: m.commands(), before: m.history}
+		m.dialog = &commandLine{m: m, all: m.commands()}
 	case "L":
 		return m.toggleZone()
 	case "r":
@@ -181,7 +181,7 @@ func (m *model) click(x, y int) tea.Cmd {
 			}
 		}
 	case m.body(canvas.Area{W: m.width, H: m.height}).Holds(x, y):
-		return m.settle(m.shown().click(x, y, double))
+		return m.shown().click(x, y, double)
 	case m.overview.Clock.Moves && y == m.height-2:
 		return m.scrubTo(x)
 	}

@@ -15,10 +15,9 @@ import (
 
 // listScreen is one of the tables, with a filter and a pane for the row at the cursor.
 type listScreen struct {
-	source Source
-	clock  func() time.Time // the machine's clock: the cost of a request does not depend on the source's time
-	table  *table
-	total  int64
+	m     *model
+	table *table
+	total int64
 
 	find    canvas.Input
 	finding bool
@@ -72,12 +71,11 @@ func (s *listScreen) next() tea.Cmd {
 
 func (s *listScreen) readPage(r *request) tea.Cmd {
 	s.inFlight = true
-	source, clock := s.source, s.clock
-	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		begun := clock()
-		page, err := source.Page(ctx, r.query)
-		r.took = clock().Sub(begun)
-		return func(*model) tea.Cmd { return s.takePage(r, page, err) }, err
+	return ask(s, func(ctx context.Context) (func() tea.Cmd, error) {
+		begun := s.m.options.Now() // the cost of a request does not depend on the source's time
+		page, err := s.m.source.Page(ctx, r.query)
+		r.took = s.m.options.Now().Sub(begun)
+		return func() tea.Cmd { return s.takePage(r, page, err) }, err
 	})
 }
 
@@ -254,10 +252,9 @@ func (s *listScreen) lookUp() tea.Cmd {
 		return nil
 	}
 	at.inFlight = true
-	source := s.source
-	return ask(s, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		found, err := source.Activities(ctx, ids)
-		return func(*model) tea.Cmd {
+	return ask(s, func(ctx context.Context) (func() tea.Cmd, error) {
+		found, err := s.m.source.Activities(ctx, ids)
+		return func() tea.Cmd {
 			s.activities.take(rows, found, s.now, err)
 			return nil
 		}, err
@@ -324,9 +321,9 @@ func (p *detailPane) follow(row Row, now time.Time) tea.Cmd {
 	}
 	p.id, p.inFlight, p.readAt = row.ID, true, now
 	source, table, id := p.source, p.table, row.ID
-	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
+	return ask(nil, func(ctx context.Context) (func() tea.Cmd, error) {
 		detail, err := detailOf(ctx, source, table, id)
-		return func(*model) tea.Cmd {
+		return func() tea.Cmd {
 			p.take(detail, err)
 			return nil
 		}, err
@@ -422,11 +419,11 @@ func (p *detailPane) hints(opens bool) []hint {
 }
 
 // copied returns the value at the cursor, or the id if there is none.
-func (p *detailPane) copied() wantCopy {
+func (p *detailPane) copied() (what, text string) {
 	if what, text := p.view.value(); text != "" {
-		return wantCopy{what, text}
+		return what, text
 	}
-	return wantCopy{"id of the " + tables[p.table].one, p.id}
+	return "id of the " + tables[p.table].one, p.id
 }
 
 // click puts the cursor on a line, and folds it.

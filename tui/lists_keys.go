@@ -92,7 +92,7 @@ func (s *listScreen) enter() tea.Cmd {
 	case row.ID == "":
 		return nil
 	case s.table.kind == Executions:
-		return give(wantOpen{row.ID})
+		return s.m.open(row.ID)
 	case s.pane == nil:
 		s.togglePane()
 	}
@@ -124,7 +124,7 @@ func (s *listScreen) togglePane() {
 		s.pane = nil
 		return
 	}
-	s.pane = &detailPane{source: s.source, table: s.table.kind}
+	s.pane = &detailPane{source: s.m.source, table: s.table.kind}
 }
 
 // actionKey handles the keys that act on, copy or open something.
@@ -133,22 +133,22 @@ func (s *listScreen) actionKey(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "y":
 		if s.pane != nil && s.pane.focus {
-			return give(s.pane.copied()), true
+			return s.m.copy(s.pane.copied()), true
 		}
-		return give(wantCopy{"id of the " + tables[s.table.kind].one, row.ID}), true
+		return s.m.copy("id of the "+tables[s.table.kind].one, row.ID), true
 	case "Y":
-		return give(wantCopy{"id of the execution", executionOf(s.table.kind, row)}), true
+		return s.m.copy("id of the execution", executionOf(s.table.kind, row)), true
 	case "o":
-		return give(wantOpen{executionOf(s.table.kind, row)}), true
+		return s.m.open(executionOf(s.table.kind, row)), true
 	}
-	return wantOf(k, s.table.kind, s.table.chosen()...)
+	return s.m.actionKey(k, s.table.kind, s.table.chosen()...)
 }
 
-// wantOf returns the action of a key on the given rows.
-func wantOf(key string, kind Table, ids ...string) (cmd tea.Cmd, handled bool) {
+// actionKey handles the keys of actions on the given rows.
+func (m *model) actionKey(key string, kind Table, ids ...string) (cmd tea.Cmd, handled bool) {
 	for _, d := range tables[kind].actions {
 		if d.key == key {
-			return give(wantAction{Action{Verb: d.verb, Table: kind, IDs: ids}}), true
+			return m.act(Action{Verb: d.verb, Table: kind, IDs: ids}), true
 		}
 	}
 	return nil, false
@@ -183,9 +183,9 @@ func (s *listScreen) offered() []keyBinding {
 		if row.ID == "" {
 			return nil
 		}
-		return offered(s.source, s.table.kind, row)
+		return offered(s.m.source, s.table.kind, row)
 	}
-	return slices.DeleteFunc(slices.Clone(tables[s.table.kind].actions), func(d keyBinding) bool { return !can(s.source, d.verb) })
+	return slices.DeleteFunc(slices.Clone(tables[s.table.kind].actions), func(d keyBinding) bool { return !can(s.m.source, d.verb) })
 }
 
 // suits reports whether an action makes sense for an execution in a state.

@@ -73,12 +73,12 @@ func newModel(source Source, options Options) *model {
 	if options.UTC {
 		m.zone = time.UTC
 	}
-	m.places = append(m.places, newOverviewScreen(source))
+	m.places = append(m.places, newOverviewScreen(m))
 	for kind := range tableCount {
-		m.places = append(m.places, &listScreen{source: source, clock: options.Now, table: newTable(kind)})
+		m.places = append(m.places, &listScreen{m: m, table: newTable(kind)})
 	}
 	if options.Open != "" {
-		m.opened = []screen{newExecutionScreen(source, options.Open)} // the first tick reads it
+		m.opened = []screen{newExecutionScreen(m, options.Open)} // the first tick reads it
 	}
 	return m
 }
@@ -109,8 +109,6 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.press(msg)
 	case tea.MouseMsg:
 		return m.mouse(tea.MouseEvent(msg))
-	case sourceCall:
-		return tea.Cmd(msg)
 	case gotBackground:
 		if msg.light {
 			m.theme.Palette = paletteOf(Light)
@@ -118,14 +116,14 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return tea.ClearScreen
 	case tea.ResumeMsg:
 		return m.resumed()
-	case want:
-		return msg.carryOut(m)
+	case notice:
+		m.notice = msg
 	case response:
 		cmd := m.trackConnection(msg.err)
 		if msg.of != nil && !slices.Contains(m.places, msg.of) && !slices.Contains(m.opened, msg.of) {
 			return cmd // the screen was closed
 		}
-		return tea.Batch(cmd, msg.take(m))
+		return tea.Batch(cmd, msg.take())
 	}
 	return nil
 }
@@ -145,30 +143,6 @@ func (m *model) setTitle() tea.Cmd {
 		return nil
 	}
 	return tea.SetWindowTitle(canvas.Cleaned(m.options.Title))
-}
-
-// settle carries out at once what a screen or a dialog wants so that the next key already finds it
-// done, and returns commands for what takes time.
-func (m *model) settle(cmd tea.Cmd) tea.Cmd {
-	if cmd == nil {
-		return nil
-	}
-	switch msg := cmd().(type) {
-	case tea.BatchMsg:
-		var cmds []tea.Cmd
-		for _, c := range msg {
-			cmds = append(cmds, m.settle(c))
-		}
-		return tea.Batch(cmds...)
-	case nil:
-		return nil
-	case sourceCall:
-		return tea.Cmd(msg)
-	case want:
-		return msg.carryOut(m)
-	default:
-		return give(msg)
-	}
 }
 
 // send passes a message to all screens.
@@ -221,13 +195,12 @@ func (m *model) pace() time.Duration {
 // readOverview reads the overview.
 func (m *model) readOverview() tea.Cmd {
 	m.reading, m.asked = true, m.options.Now()
-	source := m.source
-	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		overview, err := source.Overview(ctx)
+	return ask(nil, func(ctx context.Context) (func() tea.Cmd, error) {
+		overview, err := m.source.Overview(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", ErrLost, err) // so simple a request would have been answered
 		}
-		return func(m *model) tea.Cmd { return m.setOverview(overview, err) }, err
+		return func() tea.Cmd { return m.setOverview(overview, err) }, err
 	})
 }
 
@@ -289,7 +262,7 @@ func (m *model) open(id string) tea.Cmd {
 		m.notify("it belongs to no execution", true)
 		return nil
 	}
-	m.opened = append(m.opened, newExecutionScreen(m.source, id))
+	m.opened = append(m.opened, newExecutionScreen(m, id))
 	return m.refreshShown()
 }
 
@@ -298,10 +271,9 @@ func (m *model) openTyped(id string) (cmd tea.Cmd, problem string) {
 	if id == "" {
 		return nil, "want the id of an execution"
 	}
-	source := m.source
-	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		_, err := source.Execution(ctx, id)
-		return func(m *model) tea.Cmd {
+	return ask(nil, func(ctx context.Context) (func() tea.Cmd, error) {
+		_, err := m.source.Execution(ctx, id)
+		return func() tea.Cmd {
 			if err != nil {
 				m.notify("open: "+err.Error(), true)
 				return nil
@@ -327,8 +299,8 @@ func (m *model) refreshShown() tea.Cmd {
 	return m.shown().refresh(m.options.Now())
 }
 
-// screen is one of the views. The model passes it keys and messages, and carries out the
-// commands that it returns.
+// screen is one of the views. It calls the methods of the model for what concerns more than itself,
+// and returns commands for what takes time.
 type screen interface {
 	// draw fills an area. The time is that of the source.
 	draw(a canvas.Area, theme canvas.Theme, now time.Time)
@@ -365,33 +337,7 @@ type hint struct {
 type response struct {
 	of   screen // ignored if this screen has been closed; may be nil
 	err  error  // the model reports a lost connection
-	take func(m *model) tea.Cmd
-}
-
-// want is a message with which a screen or a dialog asks the model for something.
-type want interface{ carryOut(m *model) tea.Cmd }
-
-type (
-	wantAction  struct{ Action }            // plan an action, have it confirmed, and do it
-	wantMove    struct{ Move }              // move the source's time
-	wantOpen    struct{ id string }         // open an execution
-	wantCopy    struct{ what, text string } // copy to the clipboard
-	wantCommand struct{ line string }       // run a typed command
-	wantNotice  struct {                    // show a line at the bottom
-		text string
-		bad  bool
-	}
-)
-
-func (w wantAction) carryOut(m *model) tea.Cmd  { return m.act(w.Action) }
-func (w wantMove) carryOut(m *model) tea.Cmd    { return m.move(w.Move) }
-func (w wantOpen) carryOut(m *model) tea.Cmd    { return m.open(w.id) }
-func (w wantCopy) carryOut(m *model) tea.Cmd    { return m.copy(w) }
-func (w wantCommand) carryOut(m *model) tea.Cmd { return m.run(w.line) }
-
-func (w wantNotice) carryOut(m *model) tea.Cmd { //nolint:unparam // others return commands
-	m.notify(w.text, w.bad)
-	return nil
+	take func() tea.Cmd
 }
 
 // The messages that the model sends to all screens.
@@ -411,29 +357,21 @@ type (
 	actionDone struct{ table Table }
 )
 
-// give returns a command that yields a message.
-func give(msg tea.Msg) tea.Cmd { return func() tea.Msg { return msg } }
-
 // requestTimeout is the time limit for a request to the source.
 const requestTimeout = 10 * time.Second
 
-// sourceCall is a command as a message: it sends a request to the source, which takes time.
-type sourceCall tea.Cmd
-
 // ask returns a command that sends a request of a screen or, if of is nil, of the model to the source,
-// with a time limit; the model then calls take. The command does not wait. The model runs the commands of
-// screens within its loop so that what they want is done before the next key, but a sourceCall outside of
-// it.
-func ask(of screen, question func(ctx context.Context) (take func(*model) tea.Cmd, err error)) tea.Cmd {
+// with a time limit. The model then calls take within its loop.
+func ask(of screen, question func(ctx context.Context) (take func() tea.Cmd, err error)) tea.Cmd {
 	return askWithin(requestTimeout, of, question)
 }
 
 // askWithin is ask with another time limit.
-func askWithin(limit time.Duration, of screen, question func(ctx context.Context) (take func(*model) tea.Cmd, err error)) tea.Cmd {
-	return give(sourceCall(func() tea.Msg {
+func askWithin(limit time.Duration, of screen, question func(ctx context.Context) (take func() tea.Cmd, err error)) tea.Cmd {
+	return func() tea.Msg {
 		ctx, done := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a command ends by its deadline
 		defer done()
 		take, err := question(ctx)
 		return response{of, err, take}
-	}))
+	}
 }

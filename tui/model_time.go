@@ -33,14 +33,13 @@ func (m *model) move(to Move) tea.Cmd {
 		return nil
 	}
 	m.moving.busy = true
-	source := m.source
-	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
+	return ask(nil, func(ctx context.Context) (func() tea.Cmd, error) {
 		var overview Overview
 		err := keeper.Move(ctx, to)
 		if err == nil {
-			overview, err = source.Overview(ctx)
+			overview, err = m.source.Overview(ctx)
 		}
-		return func(m *model) tea.Cmd { return m.hasMoved(overview, err) }, err
+		return func() tea.Cmd { return m.hasMoved(overview, err) }, err
 	})
 }
 
@@ -77,7 +76,7 @@ func (m *model) timeKey(k string) (tea.Cmd, bool) {
 		}
 		return m.move(move), true
 	case k == "a":
-		m.dialog = askAdvance()
+		m.dialog = m.askAdvance()
 		return nil, true
 	case k == "t":
 		return m.move(Move{Verb: NextTimer}), true
@@ -157,7 +156,7 @@ func (m *model) timeHints() []hint {
 }
 
 // askAdvance asks how far to advance time.
-func askAdvance() dialog {
+func (m *model) askAdvance() dialog {
 	return newPrompt(question{
 		title: "Advance the clock",
 		about: []string{"By how much? All timers due by then fire, in order.", "A duration: 90s, 1h30m, PT1H, P1D"},
@@ -166,7 +165,7 @@ func askAdvance() dialog {
 			if err != nil {
 				return nil, err.Error()
 			}
-			return give(wantMove{Move{Verb: Advance, By: by}}), ""
+			return m.move(Move{Verb: Advance, By: by}), ""
 		},
 	})
 }

@@ -196,8 +196,10 @@ type notice struct {
 }
 
 // notify shows a message in the last line.
-func (m *model) notify(text string, bad bool) {
-	m.notice = notice{text, bad, m.options.Now().Add(8 * time.Second)}
+func (m *model) notify(text string, bad bool) { m.notice = m.noticeOf(text, bad) }
+
+func (m *model) noticeOf(text string, bad bool) notice {
+	return notice{text, bad, m.options.Now().Add(8 * time.Second)}
 }
 
 // connection is the state of the connection to the source.

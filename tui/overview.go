@@ -11,7 +11,7 @@ import (
 
 // overviewScreen shows counts, rates, services, the next timers, running tasks and recent failures.
 type overviewScreen struct {
-	source   Source
+	m        *model
 	overview Overview
 	loaded   bool
 	events   samples
@@ -38,8 +38,8 @@ const (
 	failedList
 )
 
-func newOverviewScreen(source Source) *overviewScreen {
-	return &overviewScreen{source: source, lists: [3]listing{
+func newOverviewScreen(m *model) *overviewScreen {
+	return &overviewScreen{m: m, lists: [3]listing{
 		{title: "Due next", none: "no timers"},
 		{title: "Running now", none: "nothing runs"},
 		{title: "Failed last", none: "nothing has failed"},
@@ -94,11 +94,11 @@ func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	case "right", "l", "pgdown", "tab":
 		s.jump(1)
 	case "enter", "o":
-		return openOf(row), true
+		return s.open(row), true
 	case "y":
-		return give(wantCopy{"id of the " + s.oneOf(row), row.ID}), true
+		return s.m.copy("id of the "+s.oneOf(row), row.ID), true
 	case "Y":
-		return give(wantCopy{"id of the execution", executionIn(row)}), true
+		return s.m.copy("id of the execution", executionIn(row)), true
 	default:
 		return s.actionKey(k, row)
 	}
@@ -111,7 +111,7 @@ func (s *overviewScreen) actionKey(k string, row Row) (cmd tea.Cmd, handled bool
 	if !ok || row.ID == "" {
 		return nil, false
 	}
-	return wantOf(k, table, row.ID)
+	return s.m.actionKey(k, table, row.ID)
 }
 
 // tableOf returns the table of the row at the cursor.
@@ -144,15 +144,15 @@ func executionIn(row Row) string {
 	return row.Execution
 }
 
-// openOf opens the execution of a row; a dead letter without one is shown in its table.
-func openOf(row Row) tea.Cmd {
+// open opens the execution of a row; a dead letter without one is shown in its table.
+func (s *overviewScreen) open(row Row) tea.Cmd {
 	switch {
 	case row.ID == "": // there is none
 		return nil
 	case row.State == Dead && row.Execution == "":
-		return give(wantCommand{"dlq"})
+		return s.m.openPlace(1 + int(DeadLetters))
 	default:
-		return give(wantOpen{executionIn(row)})
+		return s.m.open(executionIn(row))
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *overviewScreen) click(x, y int, double bool) tea.Cmd {
 		}
 		s.at, l.Cursor = i, l.Offset+y-l.area.Y
 		if double {
-			return openOf(l.current())
+			return s.open(l.current())
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (s *overviewScreen) hints() []hint {
 		hints = append(hints, hint{"enter", "open", false})
 	}
 	if table, ok := s.tableOf(row); ok && row.ID != "" {
-		for _, d := range offered(s.source, table, row) {
+		for _, d := range offered(s.m.source, table, row) {
 			hints = append(hints, hint{d.key, d.what, d.verb == Record})
 		}
 	}

@@ -44,10 +44,10 @@ type prompt struct {
 }
 
 // askAgain asks for an action's input again after an invalid answer, and suggests that answer.
-func askAgain(c *confirmation) (*prompt, bool) {
+func (m *model) askAgain(c *confirmation) (*prompt, bool) {
 	typed := c.action
 	typed.Text = ""
-	q, ok := missing(typed)
+	q, ok := m.missing(typed)
 	if c.action.Text == "" || !ok {
 		return nil, false
 	}
@@ -107,8 +107,8 @@ func (p *prompt) draw(a canvas.Area, theme canvas.Theme) {
 
 // confirmation describes what an action will do, and asks to confirm it.
 type confirmation struct {
+	m      *model
 	action Action
-	source Source
 
 	made    bool
 	planned Plan
@@ -119,10 +119,11 @@ type confirmation struct {
 
 // plan asks the source what the action will do.
 func (c *confirmation) plan() tea.Cmd {
-	return ask(nil, func(ctx context.Context) (func(*model) tea.Cmd, error) {
-		plan, err := c.source.Plan(ctx, c.action)
-		return func(m *model) tea.Cmd {
-			m.planned(c, plan, err)
+	action := c.action
+	return ask(nil, func(ctx context.Context) (func() tea.Cmd, error) {
+		plan, err := c.m.source.Plan(ctx, action)
+		return func() tea.Cmd {
+			c.m.planned(c, plan, err)
 			return nil
 		}, err
 	})
@@ -141,7 +142,7 @@ func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 		return nil, false
 	case ready && (k == "y" || k == "enter" && c.planned.Warning == ""):
 		c.action.Force = c.planned.Warning != ""
-		return tea.Batch(give(wantNotice{text: "doing it: " + sentence(c.action)}), perform(c.source, c.action)), false
+		return c.m.perform(c.action), false
 	case c.made && !ready && k == "enter":
 		return nil, false
 	}
