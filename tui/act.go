@@ -112,17 +112,22 @@ func (m *model) perform(a Action) tea.Cmd {
 	})
 }
 
-// done reports the result of an action, and reloads everything.
+// done reports the result of an action, and reads everything again.
 func (m *model) done(a Action, said string, err error) tea.Cmd {
-	var cmd tea.Cmd
 	if err != nil {
 		m.showText(strings.ToLower(sentence(a)), err.Error(), true)
 	} else {
 		m.showText(sentence(a), said, false)
-		cmd = m.send(actionDone{a.Table})
+		clear(m.lists[a.Table].table.marked)
 	}
+	return m.readAgain()
+}
+
+// readAgain reads everything again.
+func (m *model) readAgain() tea.Cmd {
 	m.asked = time.Time{}
-	return tea.Batch(cmd, m.send(readAgain{}), m.refreshShown())
+	m.outdate(false)
+	return m.refreshShown()
 }
 
 // showText shows a short text in the last line, and a long one in a dialog.

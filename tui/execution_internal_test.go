@@ -222,7 +222,7 @@ func TestExecutionFollows(t *testing.T) {
 		t.Errorf("what has ended is read again %d times (%d before)", src.reads, reads)
 	}
 	src.x.State, src.events = Waiting, all[:20]
-	settle(t, s.take(timeMoved{}))
+	s.outdate(true)
 	if back := shoot(t, s, 80, 70, noon); back != first {
 		t.Errorf("moved back:\n%s\nwant:\n%s", back, first)
 	}

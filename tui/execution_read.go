@@ -101,16 +101,12 @@ func (s *executionScreen) readData() tea.Cmd {
 	})
 }
 
-func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
-	switch msg.(type) {
-	case timeMoved:
+func (s *executionScreen) outdate(moved bool) {
+	s.reads.executionAt, s.reads.eventsAt = time.Time{}, time.Time{}
+	if moved {
 		s.reads.turn++
 		s.reads.execution, s.reads.events = false, false
-		s.reads.executionAt, s.reads.eventsAt = time.Time{}, time.Time{}
-	case readAgain:
-		s.reads.executionAt, s.reads.eventsAt = time.Time{}, time.Time{}
 	}
-	return nil
 }
 
 // takeExecution stores the execution, and asks for the events that the tree lacks. The tree had version

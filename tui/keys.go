@@ -90,8 +90,7 @@ func (m *model) globalKey(k string) tea.Cmd {
 	case "L":
 		return m.toggleZone()
 	case "r":
-		m.asked = time.Time{}
-		return tea.Batch(m.send(readAgain{}), m.refreshShown())
+		return m.readAgain()
 	case "esc", "backspace":
 		return m.back()
 	case "e":

@@ -17,7 +17,6 @@ import (
 type listScreen struct {
 	m     *model
 	table *table
-	total int64
 
 	find    canvas.Input
 	finding bool
@@ -27,7 +26,6 @@ type listScreen struct {
 	inFlight   bool      // a page is being read
 	activities activityCache
 	failedAt   time.Time
-	playing    bool // time advances by itself
 	outdated   bool // the rows are outdated
 
 	rowsAt canvas.Area // where the table was drawn
@@ -62,7 +60,7 @@ func (s *listScreen) next() tea.Cmd {
 	if r := s.table.want(); r != nil {
 		return s.readPage(r)
 	}
-	if s.table.loaded && (s.outdated || s.table.stale(s.now) || s.playing && s.now.Sub(s.table.readAt) >= rereadGoing) {
+	if s.table.loaded && (s.outdated || s.table.stale(s.now) || s.m.overview.Clock.plays() && s.now.Sub(s.table.readAt) >= rereadGoing) {
 		s.outdated = false
 		return s.readPage(s.table.refresh())
 	}
@@ -79,21 +77,11 @@ func (s *listScreen) readPage(r *request) tea.Cmd {
 	})
 }
 
-func (s *listScreen) take(msg tea.Msg) tea.Cmd {
-	switch msg := msg.(type) {
-	case overviewRead:
-		s.total = tables[s.table.kind].total(msg.Counts)
-	case timeMoved:
-		s.playing, s.outdated = msg.clock.plays(), true
+func (s *listScreen) outdate(moved bool) {
+	s.outdated = true
+	if moved {
 		s.activities = activityCache{}
-	case readAgain:
-		s.outdated = true
-	case actionDone:
-		if msg.table == s.table.kind {
-			clear(s.table.marked)
-		}
 	}
-	return nil
 }
 
 // takePage adds a page.
@@ -119,7 +107,7 @@ func (s *listScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
 		s.drawPane(a, theme, now)
 	}
 	s.activities.show(s.table)
-	s.table.draw(s.rowsAt, theme, now, s.total)
+	s.table.draw(s.rowsAt, theme, now, tables[s.table.kind].total(s.m.overview.Counts))
 	if s.finding {
 		line := s.rowsAt.Part(0, s.rowsAt.H-1, s.rowsAt.W, 1)
 		line.Clear()

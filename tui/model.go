@@ -31,7 +31,9 @@ type model struct {
 	theme          canvas.Theme
 	width, height  int
 
-	places []screen
+	home   *overviewScreen
+	lists  [tableCount]*listScreen
+	places []screen // all of them
 	place  int
 	opened []screen
 	dialog dialog
@@ -73,9 +75,11 @@ func newModel(source Source, options Options) *model {
 	if options.UTC {
 		m.zone = time.UTC
 	}
-	m.places = append(m.places, newOverviewScreen(m))
+	m.home = newOverviewScreen(m)
+	m.places = append(m.places, m.home)
 	for kind := range tableCount {
-		m.places = append(m.places, &listScreen{m: m, table: newTable(kind)})
+		m.lists[kind] = &listScreen{m: m, table: newTable(kind)}
+		m.places = append(m.places, m.lists[kind])
 	}
 	if options.Open != "" {
 		m.opened = []screen{newExecutionScreen(m, options.Open)} // the first tick reads it
@@ -145,16 +149,11 @@ func (m *model) setTitle() tea.Cmd {
 	return tea.SetWindowTitle(canvas.Cleaned(m.options.Title))
 }
 
-// send passes a message to all screens.
-func (m *model) send(msg tea.Msg) tea.Cmd {
-	var cmds []tea.Cmd
-	for _, s := range m.places {
-		cmds = append(cmds, s.take(msg))
+// outdate says to all screens that what they have read may be outdated, or wrong if time was moved.
+func (m *model) outdate(moved bool) {
+	for _, s := range slices.Concat(m.places, m.opened) {
+		s.outdate(moved)
 	}
-	for _, s := range m.opened {
-		cmds = append(cmds, s.take(msg))
-	}
-	return tea.Batch(cmds...)
 }
 
 // nextTick waits for the next tick.
@@ -200,23 +199,24 @@ func (m *model) readOverview() tea.Cmd {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", ErrLost, err) // so simple a request would have been answered
 		}
-		return func() tea.Cmd { return m.setOverview(overview, err) }, err
+		return func() tea.Cmd {
+			m.reading, m.problem = false, problemOf(err)
+			if err == nil {
+				m.setOverview(overview, false)
+			}
+			return nil
+		}, err
 	})
 }
 
-// setOverview stores the overview.
-func (m *model) setOverview(overview Overview, err error) tea.Cmd {
-	m.reading, m.problem = false, problemOf(err)
-	if err != nil {
-		return nil
-	}
+// setOverview stores the overview. Time may have been moved by others, too.
+func (m *model) setOverview(overview Overview, moved bool) {
 	before, now := m.overview.Clock, overview.Clock
 	m.overview, m.overviewAt = overview, m.options.Now()
-	cmd := m.send(overviewRead{overview, m.overviewAt})
-	if now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
-		return tea.Batch(m.send(timeMoved{now}), cmd)
+	m.home.update()
+	if moved || now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
+		m.outdate(true)
 	}
-	return cmd
 }
 
 // now returns the source's time in the zone for showing times.
@@ -299,8 +299,8 @@ func (m *model) refreshShown() tea.Cmd {
 	return m.shown().refresh(m.options.Now())
 }
 
-// screen is one of the views. It calls the methods of the model for what concerns more than itself,
-// and returns commands for what takes time.
+// screen is one of the views. For what concerns others it calls the model. Its methods return commands
+// for what takes time.
 type screen interface {
 	// draw fills an area. The time is that of the source.
 	draw(a canvas.Area, theme canvas.Theme, now time.Time)
@@ -308,8 +308,9 @@ type screen interface {
 	// handle has its general meaning. If time can be moved, the keys of the time bar, see
 	// timeKey, get here only while the screen is typing.
 	key(k string) (cmd tea.Cmd, handled bool)
-	// take takes a message that the model sends to all screens.
-	take(msg tea.Msg) tea.Cmd
+	// outdate says that data read before may be outdated; moved, that it may be wrong: time was moved,
+	// possibly back.
+	outdate(moved bool)
 	// refresh returns a command that reads again what is outdated, nil if nothing is. It is
 	// called several times a second while the connection is up. The time is that of the
 	// machine.
@@ -339,23 +340,6 @@ type response struct {
 	err  error  // the model reports a lost connection
 	take func() tea.Cmd
 }
-
-// The messages that the model sends to all screens.
-type (
-	// overviewRead is a new overview, and when it arrived, by the machine's clock.
-	overviewRead struct {
-		Overview
-
-		at time.Time
-	}
-	// timeMoved reports that the source's time was moved, possibly back: data read before
-	// may be wrong.
-	timeMoved struct{ clock Clock }
-	// readAgain reports that all data read before may be outdated.
-	readAgain struct{}
-	// actionDone reports that an action on rows of a table succeeded.
-	actionDone struct{ table Table }
-)
 
 // requestTimeout is the time limit for a request to the source.
 const requestTimeout = 10 * time.Second

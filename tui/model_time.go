@@ -50,8 +50,8 @@ func (m *model) hasMoved(overview Overview, err error) tea.Cmd {
 	if err != nil {
 		m.notify(err.Error(), true)
 	} else {
-		m.overview, m.overviewAt = overview, m.options.Now()
-		cmds = append(cmds, m.send(overviewRead{overview, m.overviewAt}), m.send(timeMoved{overview.Clock}), m.refreshShown())
+		m.setOverview(overview, true)
+		cmds = append(cmds, m.refreshShown())
 	}
 	if then := m.moving.then; then != nil {
 		m.moving.then = nil

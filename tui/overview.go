@@ -11,11 +11,9 @@ import (
 
 // overviewScreen shows counts, rates, services, the next timers, running tasks and recent failures.
 type overviewScreen struct {
-	m        *model
-	overview Overview
-	loaded   bool
-	events   samples
-	fires    samples
+	m      *model
+	events samples
+	fires  samples
 
 	lists [3]listing
 	at    int // the list with the cursor
@@ -51,21 +49,20 @@ func (*overviewScreen) title() string { return "Overview" }
 // refresh reads nothing: the model reads the overview for all screens.
 func (*overviewScreen) refresh(time.Time) tea.Cmd { return nil }
 
-func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
-	r, ok := msg.(overviewRead)
-	if !ok {
-		return nil
-	}
-	s.overview, s.loaded = r.Overview, true
-	s.events.add(r.Events, r.at)
-	s.fires.add(r.Fires, r.at)
-	s.lists[dueList].take(r.Due, r.Of.Due)
-	s.lists[runningList].take(r.Running, r.Of.Running)
-	s.lists[failedList].take(r.Failed, r.Of.Failed)
+// outdate does nothing, likewise.
+func (*overviewScreen) outdate(bool) {}
+
+// update takes the rates and the lists of an overview that was read.
+func (s *overviewScreen) update() {
+	o, at := &s.m.overview, s.m.overviewAt
+	s.events.add(o.Events, at)
+	s.fires.add(o.Fires, at)
+	s.lists[dueList].take(o.Due, o.Of.Due)
+	s.lists[runningList].take(o.Running, o.Of.Running)
+	s.lists[failedList].take(o.Failed, o.Of.Failed)
 	if len(s.lists[s.at].rows) == 0 {
 		s.jump(1)
 	}
-	return nil
 }
 
 // take stores the current rows.

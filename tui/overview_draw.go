@@ -13,7 +13,7 @@ const wide = 120
 
 // draw draws the overview, in two columns if there is space.
 func (s *overviewScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) {
-	if !s.loaded {
+	if s.m.overviewAt.IsZero() {
 		a.Put(2, 1, canvas.Faint, "reading the overview")
 		return
 	}
@@ -23,7 +23,7 @@ func (s *overviewScreen) draw(a canvas.Area, theme canvas.Theme, now time.Time) 
 	} else {
 		y = s.rates(a, theme, y, 1)
 	}
-	for _, note := range s.overview.Notes {
+	for _, note := range s.m.overview.Notes {
 		x := a.Put(0, y, canvas.Warn|canvas.Strong, theme.Pick("▲ ", "! "))
 		a.Put(x, y, canvas.Warn, canvas.Clip(note, a.W-x, theme.More()))
 		y++
@@ -61,7 +61,7 @@ type counted struct {
 
 // counts draws the counts, in one line or two.
 func (s *overviewScreen) counts(a canvas.Area, theme canvas.Theme) int {
-	c := s.overview.Counts
+	c := s.m.overview.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
 	timers := history.Plural(c.Timers, "timer")
 	if c.Shared {
@@ -105,8 +105,8 @@ func drawCounts(a canvas.Area, theme canvas.Theme, x, y int, all []counted) int 
 // rates draws the rates of events and fired timers in a number of rows.
 func (s *overviewScreen) rates(a canvas.Area, theme canvas.Theme, y, rows int) int {
 	half := a.W / 2
-	drawRate(a.Part(0, y, half-1, rows), theme, "events/s", s.overview.Events, &s.events)
-	drawRate(a.Part(half+1, y, a.W-half-1, rows), theme, "fires/s", s.overview.Fires, &s.fires)
+	drawRate(a.Part(0, y, half-1, rows), theme, "events/s", s.m.overview.Events, &s.events)
+	drawRate(a.Part(half+1, y, a.W-half-1, rows), theme, "fires/s", s.m.overview.Fires, &s.fires)
 	return y + rows
 }
 
@@ -121,8 +121,8 @@ func drawRate(a canvas.Area, theme canvas.Theme, what string, now float64, of *s
 
 // serviceLines is the number of lines that services draws.
 func (s *overviewScreen) serviceLines(workers bool) int {
-	n := 1 + len(s.overview.Services)
-	for _, service := range s.overview.Services {
+	n := 1 + len(s.m.overview.Services)
+	for _, service := range s.m.overview.Services {
 		if workers {
 			n += len(service.Workers)
 		}
@@ -132,16 +132,16 @@ func (s *overviewScreen) serviceLines(workers bool) int {
 
 // services draws the services, with their workers if there is space.
 func (s *overviewScreen) services(a canvas.Area, theme canvas.Theme, y int, workers bool) int {
-	if len(s.overview.Services) == 0 {
+	if len(s.m.overview.Services) == 0 {
 		return y
 	}
 	theme.Rule(a, y, "Services", canvas.Accent)
 	y++
 	name := 0
-	for _, service := range s.overview.Services {
+	for _, service := range s.m.overview.Services {
 		name = max(name, min(canvas.Width(service.Name), 20))
 	}
-	for _, service := range s.overview.Services {
+	for _, service := range s.m.overview.Services {
 		drawService(a.Part(0, y, a.W, 1), theme, name, service)
 		y++
 		if !workers {
