@@ -23,8 +23,7 @@ const (
 // row is a line of the chart.
 type row struct {
 	run     *run   // nil: the row represents several runs
-	label   string // of several runs
-	detail  string // of several runs
+	label   string // of an iteration or an attempt
 	inside  []*row
 	runs    []*run // those of an iteration or an attempt, or omitted runs
 	omitted bool
@@ -37,7 +36,7 @@ type row struct {
 func (r *Recording) chartRows() (rows []*row, omitted int) {
 	c := &rowBuilder{space: maxRows}
 	for _, x := range r.roots {
-		c.add(c.rowOf(x), 0)
+		c.add(&row{run: x, inside: c.inside(x)}, 0)
 	}
 	c.fold()
 	return c.rows, c.omitted
@@ -49,9 +48,18 @@ type rowBuilder struct {
 	omitted int
 }
 
-// rowOf returns the row of a run and of the runs inside it.
-func (c *rowBuilder) rowOf(x *run) *row {
-	return &row{run: x, inside: c.grouped(x, c.chosen(x.children))}
+// inside returns the rows inside that of a run.
+func (c *rowBuilder) inside(x *run) []*row {
+	rows := c.chosen(x.children)
+	for _, one := range rows {
+		if one.run != nil {
+			one.inside = c.inside(one.run)
+		}
+	}
+	if x.several() {
+		return grouped(rows)
+	}
+	return rows
 }
 
 // index returns the iteration of a run in brackets, "" if there is only one.
@@ -65,15 +73,9 @@ func (r *run) index() string {
 	return ""
 }
 
-// piece is a run or several omitted ones.
-type piece struct {
-	run     *run
-	omitted []*run
-}
-
-// chosen returns the runs to show, and pieces for the omitted ones.
-func (c *rowBuilder) chosen(children []*run) []piece {
-	out := make([]piece, 0, min(len(children), maxInside))
+// chosen returns the rows of the runs to show, and rows for the omitted ones.
+func (c *rowBuilder) chosen(children []*run) []*row {
+	out := make([]*row, 0, min(len(children), maxInside))
 	wrong := 0
 	for i, x := range children {
 		show := len(children) <= maxInside || i < firstInside || i >= len(children)-lastInside
@@ -81,18 +83,17 @@ func (c *rowBuilder) chosen(children []*run) []piece {
 			wrong++
 			show = true
 		}
-		if c.space <= 0 {
-			show = false
-		}
-		switch last := len(out) - 1; {
-		case show:
+		if show && c.space > 0 {
 			c.space--
-			out = append(out, piece{run: x})
-		case last >= 0 && out[last].run == nil:
-			out[last].omitted = append(out[last].omitted, x)
-		default:
-			out = append(out, piece{omitted: []*run{x}})
+			out = append(out, &row{run: x})
+			continue
 		}
+		c.omitted++
+		if last := len(out) - 1; last < 0 || !out[last].omitted {
+			out = append(out, &row{omitted: true})
+		}
+		left := out[len(out)-1]
+		left.runs = append(left.runs, x)
 	}
 	return out
 }
@@ -102,32 +103,22 @@ func (r *run) wrong() bool {
 	return r.status() == stateFailed || slices.ContainsFunc(r.children, (*run).wrong)
 }
 
-// grouped returns the rows of pieces. The runs of one iteration or attempt share a row.
-func (c *rowBuilder) grouped(x *run, pieces []piece) []*row {
-	several := x.several()
-	var out []*row
-	var group *row
-	for _, p := range pieces {
-		if p.run == nil {
-			out, group = append(out, rowOfOmitted(p.omitted)), nil
-			c.omitted += len(p.omitted)
-			continue
-		}
+// grouped puts the rows of each iteration or attempt into a row of their own.
+func grouped(rows []*row) (out []*row) {
+	for _, one := range rows {
 		label := ""
-		if several {
-			label = p.run.group()
+		if one.run != nil {
+			label = one.run.group()
 		}
-		inner := c.rowOf(p.run)
-		switch {
-		case label == "":
-			out, group = append(out, inner), nil
+		if label == "" {
+			out = append(out, one)
 			continue
-		case group == nil || group.label != label:
-			group = &row{label: label}
-			out = append(out, group)
 		}
-		group.runs = append(group.runs, p.run)
-		group.inside = append(group.inside, inner)
+		if last := len(out) - 1; last < 0 || out[last].label != label {
+			out = append(out, &row{label: label})
+		}
+		group := out[len(out)-1]
+		group.runs, group.inside = append(group.runs, one.run), append(group.inside, one)
 	}
 	return out
 }
@@ -176,10 +167,10 @@ func firstOf(path string) string {
 	return "0"
 }
 
-// rowOfOmitted returns a row for omitted runs.
-func rowOfOmitted(runs []*run) *row {
+// ends says how the omitted runs of a row ended.
+func (r *row) ends() string {
 	counts := map[state]int{}
-	for _, x := range runs {
+	for _, x := range r.runs {
 		counts[x.status()]++
 	}
 	text := []string{"not shown"}
@@ -188,7 +179,7 @@ func rowOfOmitted(runs []*run) *row {
 			text = append(text, fmt.Sprintf("%d %s", counts[s], s.word()))
 		}
 	}
-	return &row{label: "… " + history.Count(len(runs), "more run"), detail: strings.Join(text, ", "), runs: runs, omitted: true}
+	return strings.Join(text, ", ")
 }
 
 // word returns a state as text.

@@ -322,8 +322,10 @@ func (v *viewer) group(row *row) rowData {
 		state = stateDone
 	}
 	out := rowData{
-		Parent: row.parent, Folded: row.folded, Omitted: row.omitted, Name: excerpt.Escaped(row.label), Kind: "group", Detail: row.detail,
-		State: state, X: v.span(first.Began, end),
+		Parent: row.parent, Folded: row.folded, Omitted: row.omitted, Name: excerpt.Escaped(row.label), Kind: "group", State: state, X: v.span(first.Began, end),
+	}
+	if row.omitted {
+		out.Name, out.Detail = "… "+history.Count(len(row.runs), "more run"), row.ends()
 	}
 	v.times(&out, first.Began, end)
 	return out
