@@ -82,7 +82,6 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	}
 	query := timers.Query{Filter: timers.Filter{Tenant: l.opts.Tenant}, After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: deepScan / 2}
 	if !q.Filter.Empty() {
-		query.RulesOut = func(text string) bool { return cannotMatch(q.Filter, text) }
 		query.Match = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
 	}
 	found, err := timers.New(l.store).Page(ctx, query)
@@ -91,16 +90,6 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	}
 	page.Next, page.Scanned = found.Next, found.Scanned
 	return page, err
-}
-
-// cannotMatch reports whether a timer with this JSON text certainly does not match, which saves
-// parsing it.
-func cannotMatch(f tui.Filter, text string) bool {
-	if strings.Contains(text, `\`) {
-		return false
-	}
-	text = strings.ToLower(text)
-	return slices.ContainsFunc([]string{"workflow", "execution", "task"}, func(name string) bool { return !strings.Contains(text, f.Fields[name]) })
 }
 
 func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err error) {

@@ -270,9 +270,6 @@ var timerPages = []check{
 		if got := w.pages(t, timers.Query{Limit: 5, MaxScanned: 3, Match: pass}); len(got) != 1 {
 			t.Errorf("of a filter: %v", got)
 		}
-		if got := w.pages(t, timers.Query{Limit: 5, MaxScanned: 3, RulesOut: func(string) bool { return true }}); len(got) != 0 {
-			t.Errorf("of what is hopeless: %v", got)
-		}
 	}},
 	{"the position of a removed timer is found", func(t *testing.T, w *environment) {
 		var all []timers.Pending

@@ -271,10 +271,7 @@ type Query struct {
 	Back       bool // read backwards: the timers just before the cursor
 	MaxScanned int  // maximum number of timers to read
 
-	// RulesOut reports whether a timer's undecoded member certainly does not match; Match reports
-	// whether a timer matches. Nil selects all timers.
-	RulesOut func(text string) bool
-	Match    func(Pending) bool
+	Match func(Pending) bool // nil selects all timers
 }
 
 // Page is a page of a list of timers.
@@ -336,7 +333,7 @@ func (page *Page) take(q Query, entries []redis.Z, now time.Time) (done bool) {
 		text, _ := entry.Member.(string) // go-redis always reads a string
 		page.Scanned++
 		page.Next = formatCursor(entry.Score, text)
-		if late || q.rulesOut(text) || q.RulesOut != nil && q.RulesOut(text) {
+		if late || q.rulesOut(text) {
 			continue
 		}
 		if p := pendingOf(entry, now); q.Matches(p) && (q.Match == nil || q.Match(p)) {
