@@ -2,7 +2,6 @@ package tui
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +89,7 @@ func executionColumns() []column {
 		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true},
 		{title: "NOW / ERROR", limit: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
 		{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
-		{title: "TOOK", limit: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return lasted(r) }, order: byLasting, down: true},
+		{title: "TOOK", limit: 8, needs: 90, right: true, text: lasted, order: byLasting, down: true},
 		{title: "EVENTS", limit: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
 		{title: "PARENT", field: "execution", limit: 30, grows: true, needs: 130},
 		{title: "CREATED", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
@@ -135,11 +134,6 @@ func eventColumns() []column {
 	}
 }
 
-// naturally returns the column by which the source sorts a table, and whether it is descending.
-func (t Table) naturally() (number int, back bool) {
-	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == tables[t].sorted }), tables[t].back
-}
-
 // text describes what an execution is doing, what it waits for, or why it failed.
 func (s *Activity) text(now time.Time) string {
 	switch {
@@ -177,7 +171,7 @@ func shortRun(run string) string {
 }
 
 // lasted formats how long something took, if it has ended.
-func lasted(r Row) string {
+func lasted(r Row, _ time.Time) string {
 	if r.Until.IsZero() {
 		return ""
 	}
@@ -189,13 +183,4 @@ func byAge(a, b Row) int   { return b.At.Compare(a.At) }
 func byCount(a, b Row) int { return cmp.Compare(a.Count, b.Count) }
 
 // byLasting compares durations; one that has not ended is the shortest.
-func byLasting(a, b Row) int {
-	return cmp.Compare(lastingOf(a), lastingOf(b))
-}
-
-func lastingOf(r Row) time.Duration {
-	if r.Until.IsZero() {
-		return -1
-	}
-	return r.Until.Sub(r.At)
-}
+func byLasting(a, b Row) int { return cmp.Compare(a.Until.Sub(a.At), b.Until.Sub(b.At)) }

@@ -14,7 +14,6 @@ type executionReads struct {
 	turn                    int  // responses to requests before the last move of time are ignored
 	execution, events, data bool // a request is open
 	executionAt, eventsAt   time.Time
-	changed                 bool // events have happened that the execution does not show yet
 	rebuild                 bool // time has moved back: the history is read again from its start
 	problem                 string
 }
@@ -30,7 +29,7 @@ func (s *executionScreen) refresh(now time.Time) tea.Cmd {
 	var cmds []tea.Cmd
 	r := &s.reads
 	pace := calmPace
-	if !s.known || r.changed || r.executionAt.IsZero() {
+	if !s.known || s.tree.x.Version > s.execution.Version || r.executionAt.IsZero() {
 		pace = executionPace
 	}
 	if !r.execution && now.Sub(r.executionAt) >= pace {
@@ -50,7 +49,7 @@ func (s *executionScreen) behind() bool {
 }
 
 func (s *executionScreen) readExecution() tea.Cmd {
-	s.reads.execution, s.reads.changed = true, false
+	s.reads.execution = true
 	turn, had := s.reads.turn, s.tree.x.Version
 	return ask(s, func(ctx context.Context) (func() tea.Cmd, error) {
 		x, err := s.m.source.Execution(ctx, s.id)
@@ -156,11 +155,8 @@ func (s *executionScreen) takeEvents(events []Event, after int64, err error) tea
 	}
 	s.tree.add(events)
 	s.history.add(events)
-	if n := len(events); n > 0 {
-		s.reads.changed = s.reads.changed || events[n-1].Version > s.execution.Version
-		if s.behind() {
-			return s.readEvents()
-		}
+	if len(events) > 0 && s.behind() {
+		return s.readEvents()
 	}
 	s.tree.arrange()
 	return s.readData()

@@ -118,8 +118,12 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 			m.theme.Palette = paletteOf(Light)
 		}
 		return tea.ClearScreen
-	case tea.ResumeMsg:
-		return m.resumed()
+	case tea.ResumeMsg: // the shell has changed the mouse mode and the screen meanwhile
+		cmds := []tea.Cmd{tea.ClearScreen, m.refreshShown(), m.setTitle()}
+		if m.options.Mouse {
+			cmds = append(cmds, tea.EnableMouseCellMotion)
+		}
+		return tea.Batch(cmds...)
 	case notice:
 		m.notice = msg
 	case response:
@@ -130,15 +134,6 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return tea.Batch(cmd, msg.take())
 	}
 	return nil
-}
-
-// resumed restores what the shell has changed meanwhile: the mouse mode and the screen.
-func (m *model) resumed() tea.Cmd {
-	cmds := []tea.Cmd{tea.ClearScreen, m.refreshShown(), m.setTitle()}
-	if m.options.Mouse {
-		cmds = append(cmds, tea.EnableMouseCellMotion)
-	}
-	return tea.Batch(cmds...)
 }
 
 // setTitle sets the title of the terminal's window.

@@ -277,14 +277,20 @@ func drawRow(a canvas.Area, theme canvas.Theme, now time.Time, list int, r Row, 
 	sign := signOf(theme, r.State)
 	a.Put(0, 0, sign.style, sign.glyph)
 	if list == failedList {
-		cells(a, theme, []part{{8, canvas.Faint, since(now, r.Last())}, {9, sign.style, string(r.State)}, {w.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
+		x := theme.Field(a, 2, 0, 8, canvas.Faint, since(now, r.Last())) + 1
+		x = theme.Field(a, x, 0, 9, sign.style, string(r.State)) + 1
+		x = theme.Field(a, x, 0, w.lead, canvas.Normal, subjectOf(r)) + 1
+		theme.Rest(a, x, canvas.Bad, r.Note)
 		return
 	}
 	text := since(now, r.At)
 	if list == dueList {
 		text = due(now, r)
 	}
-	cells(a, theme, []part{{w.time, sign.style, text}, {w.what, canvas.Faint, r.Kind}, {w.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
+	x := theme.Field(a, 2, 0, w.time, sign.style, text) + 1
+	x = theme.Field(a, x, 0, w.what, canvas.Faint, r.Kind) + 1
+	x = theme.Field(a, x, 0, w.lead, canvas.Normal, r.Execution) + 1
+	theme.Rest(a, x, canvas.Faint, history.Task(r.Task))
 }
 
 // listWidths are the widths of a time, a kind, and an execution.
@@ -309,21 +315,6 @@ func subjectOf(r Row) string {
 		return r.Kind
 	}
 	return executionIn(r)
-}
-
-// part is the text of a column.
-type part struct {
-	width int
-	style canvas.Style
-	text  string
-}
-
-func cells(a canvas.Area, theme canvas.Theme, parts []part) {
-	x := 2
-	for _, p := range parts {
-		theme.Field(a, x, 0, p.width, p.style, p.text)
-		x += p.width + 1
-	}
 }
 
 // samples are rates, second by second.

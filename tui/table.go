@@ -82,10 +82,11 @@ func (t *table) arrange() {
 // sorted returns the number of the column that the rows are sorted by, and whether the
 // order is descending.
 func (t *table) sorted() (number int, down bool) {
-	if t.sort == 0 {
-		return t.kind.naturally()
+	columns, kind := columnsOf(t.kind), tables[t.kind]
+	if t.sort == 0 { // as the source sorts them
+		return 1 + slices.IndexFunc(columns, func(c column) bool { return c.title == kind.sorted }), kind.back
 	}
-	return t.sort, columnsOf(t.kind)[t.sort-1].down != t.back
+	return t.sort, columns[t.sort-1].down != t.back
 }
 
 // reverse reverses the order of the rows.

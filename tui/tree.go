@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/canvas"
 )
 
 // taskTree shows the runs of an execution as lines, some of which can be folded.
@@ -50,8 +51,7 @@ type taskTurn struct {
 }
 
 func newTaskTree() *taskTree {
-	t := &taskTree{}
-	t.window.init()
+	t := &taskTree{window: treeWindow{folds: map[lineKey]bool{}, List: canvas.List{Height: 1}, follow: true, made: -1}}
 	t.reset()
 	return t
 }

@@ -179,7 +179,8 @@ func (t *taskTree) runText(theme canvas.Theme, line *treeLine, options *treeOpti
 		if text.notes == "" {
 			text.noted = canvas.Accent
 		}
-		text.notes = strings.TrimSpace(t.turnCount(r) + "  " + text.notes)
+		turns := history.Count(len(r.turns), r.turnWord()) + t.failedOf(r.turns)
+		text.notes = strings.TrimSpace(turns + "  " + text.notes)
 	}
 	return text
 }
@@ -265,11 +266,6 @@ func (r *taskRun) turnName(at int) string {
 		index = "[" + index + "]"
 	}
 	return strings.TrimSpace(index + " " + attempt)
-}
-
-// turnCount describes how many turns there are, and how many failed.
-func (t *runTree) turnCount(r *taskRun) string {
-	return history.Count(len(r.turns), r.turnWord()) + t.failedOf(r.turns)
 }
 
 // turnWord returns the word for the turns of a task.

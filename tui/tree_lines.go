@@ -61,10 +61,6 @@ const (
 	noneOpen
 )
 
-func (w *treeWindow) init() {
-	w.folds, w.Height, w.follow, w.made = map[lineKey]bool{}, 1, true, -1
-}
-
 // maxTreeLines is the maximum number of lines of a tree.
 const maxTreeLines = 20_000
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
 	httpcall "flunq.io/flunq/engine/executor/http"
@@ -41,7 +40,7 @@ func (q *Requests) Add(e event.Event) map[string]Request {
 	if q.Err = q.state.Replay(q.Env, []event.Event{e}); q.Err != nil {
 		return nil
 	}
-	if task := q.Env.Definition().Task(event.ParseRun(e.Task).Ref); e.Type == event.TaskRequested && task != nil && overHTTP(task) {
+	if task := q.Env.Definition().Task(event.ParseRun(e.Task).Ref); e.Type == event.TaskRequested && task != nil && task.Call != nil && task.Call.HTTP != nil {
 		q.begun = append(q.begun, e.Task)
 	}
 	if len(q.begun) == 0 || !q.state.Settled() {
@@ -61,8 +60,6 @@ func (q *Requests) Add(e event.Event) map[string]Request {
 	q.begun = nil
 	return out
 }
-
-func overHTTP(task *dsl.Task) bool { return task.Call != nil && task.Call.HTTP != nil }
 
 // compose composes a request. It needs no credentials of an authentication policy, since they are
 // not shown.

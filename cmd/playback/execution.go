@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/describe"
-	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/tui"
@@ -140,15 +139,9 @@ func (pb *Playback) waits(r *track, version int, out *tui.Execution) {
 			out.Waits = append(out.Waits, string(pb.redacted([]byte(wait))))
 		}
 	}
-	out.Data = append(out.Data, describe.Data("context", pb.redacted(contextOf(s)))...)
-}
-
-// contextOf returns $context, nil if there is none.
-func contextOf(s *decide.State) []byte {
-	if s.Context.V == nil {
-		return nil
+	if s.Context.V != nil {
+		out.Data = append(out.Data, describe.Data("context", pb.redacted(canonical.Encode(s.Context.V)))...)
 	}
-	return canonical.Encode(s.Context.V)
 }
 
 // historyPage is the maximum number of events that History returns.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 )
@@ -113,16 +112,6 @@ func (pb *Playback) index(fr frame, at int) {
 	case event.EventDead, event.TaskDead, event.TimerDead:
 		pb.dead = append(pb.dead, at)
 	default:
-	}
-}
-
-// composite reports whether tasks of a kind contain other tasks.
-func composite(kind string) bool {
-	switch dsl.Kind(kind) {
-	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
-		return true
-	default:
-		return false
 	}
 }
 

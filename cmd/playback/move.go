@@ -41,7 +41,11 @@ func (pb *Playback) move(m tui.Move, now time.Time) error {
 	case tui.Pace:
 		return pb.pace(m.Speed)
 	case tui.Seek:
-		pb.seekTo(m, now)
+		if n := min(m.Event, len(pb.frames)); n > 0 {
+			pb.put(pb.frames[n-1].at, n)
+		} else {
+			pb.seek(m.To, now)
+		}
 	case tui.Advance:
 		pb.seek(p.at.Add(m.By), now)
 	case tui.NextEvent:
@@ -74,16 +78,6 @@ func (pb *Playback) pace(speed float64) error {
 	}
 	pb.playhead.speed = speed
 	return nil
-}
-
-// seekTo moves to a number of events or to a moment.
-func (pb *Playback) seekTo(m tui.Move, now time.Time) {
-	n := min(m.Event, len(pb.frames))
-	if n <= 0 {
-		pb.seek(m.To, now)
-		return
-	}
-	pb.put(pb.frames[n-1].at, n)
 }
 
 // seek moves to a moment, after all events up to it.

@@ -58,12 +58,14 @@ func (pb *Playback) counts(timers []*interval) tui.Counts {
 	return c
 }
 
-// running returns the first tasks that work or listen, and the number of all. Waits are
-// listed by their timers.
+// running returns the first tasks that work or listen, and the number of all. The others contain tasks,
+// or are listed by their timers.
 func (pb *Playback) running(open []*interval) (rows []tui.Row, all int64) {
 	for _, t := range open {
-		if composite(t.run.Kind) || t.run.Kind == string(dsl.Wait) {
+		switch dsl.Kind(t.run.Kind) {
+		case dsl.Do, dsl.For, dsl.Fork, dsl.Try, dsl.Wait:
 			continue
+		default:
 		}
 		if all++; len(rows) < fewRunning {
 			rows = append(rows, pb.taskRow(t))

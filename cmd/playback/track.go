@@ -28,7 +28,6 @@ type track struct {
 	frames   []int             // by version, from 0
 	states   []tui.State       // by version: the state after it
 	decided  []int             // by version: the last version up to it with a complete decision
-	ends     []int             // versions that ended the execution
 	open     map[any]*interval // those that have not ended, by key
 	children []*track
 
@@ -94,11 +93,6 @@ func (t *track) take(frame int, e event.Event) {
 	}
 	t.frames = append(t.frames, frame)
 	version := len(t.frames)
-	switch e.Type {
-	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		t.ends = append(t.ends, version)
-	default:
-	}
 	state := t.x.Runs[0].State
 	t.decide(e)
 	if t.head != nil && t.head.Version == int64(version) {
@@ -164,13 +158,8 @@ func (t *track) ended(version int) int {
 	if version == 0 || !t.states[version-1].Ended() {
 		return 0
 	}
-	n, exact := slices.BinarySearch(t.ends, version)
-	switch {
-	case exact:
-		return version
-	case n > 0:
-		return t.ends[n-1]
-	default:
-		return 0
+	for version > 1 && t.states[version-2].Ended() { // later events did not change that
+		version--
 	}
+	return version
 }

@@ -53,7 +53,7 @@ func cutTo(text string, size, space int) *datum {
 }
 
 // pool contains each value of a page once: many values occur in several steps, such as an
-// output that is the next input.
+// output that is the next input. Its first entry means no value.
 type pool struct {
 	texts []string
 	sizes []int // of truncated values, otherwise 0
@@ -61,9 +61,6 @@ type pool struct {
 	size  int
 	cut   int // number of truncated values
 }
-
-// newPool returns a pool whose first entry means no value.
-func newPool() pool { return pool{texts: []string{""}, sizes: []int{0}, known: map[string]int{}} }
 
 // add returns the index of a value in the pool, 0 for none.
 func (p *pool) add(d *datum) int {

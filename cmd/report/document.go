@@ -69,28 +69,18 @@ func (r *Recording) document(d *document) documentData {
 		out.Lines = append(out.Lines, excerpt.Escaped(strings.TrimRight(line, "\r")))
 	}
 	out.Owners = make([]int, len(out.Lines))
-	for _, t := range inOrder(d.def) {
+	var tasks []*dsl.Task // in the order of the source
+	for _, t := range d.def.Tasks() {
+		tasks = append(tasks, t)
+	}
+	slices.SortStableFunc(tasks, func(a, b *dsl.Task) int { return cmp.Or(a.Pos.Line-b.Pos.Line, a.Pos.Column-b.Pos.Column) })
+	for _, t := range tasks {
 		out.Tasks = append(out.Tasks, taskData{t.Ref, excerpt.Escaped(t.Name), t.Pos.Line, p.nodes[t.Ref].times()})
 		for i := range blockAt(out.Lines, t.Pos.Line, t.Pos.Column) {
 			out.Owners[i] = len(out.Tasks) // inner tasks follow and replace it
 		}
 	}
 	return out
-}
-
-// reached reports whether a task of the workflow ran.
-func (d *documentData) reached() bool {
-	return slices.ContainsFunc(d.Tasks, func(t taskData) bool { return t.Runs > 0 })
-}
-
-// inOrder returns the tasks in the order of the source.
-func inOrder(def *dsl.Definition) []*dsl.Task {
-	var tasks []*dsl.Task
-	for _, t := range def.Tasks() {
-		tasks = append(tasks, t)
-	}
-	slices.SortStableFunc(tasks, func(a, b *dsl.Task) int { return cmp.Or(a.Pos.Line-b.Pos.Line, a.Pos.Column-b.Pos.Column) })
-	return tasks
 }
 
 // blockAt yields the indexes of the lines of the YAML block that begins at a position.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,7 +143,7 @@ const (
 // data returns the data of a run, and the number of truncated values.
 func (r *Recording) data() (data runData, truncated int) {
 	rows, omitted := r.chartRows()
-	v := &viewer{Recording: r, texts: newPool()}
+	v := &viewer{Recording: r, texts: pool{texts: []string{""}, sizes: []int{0}, known: map[string]int{}}}
 	v.scale = axis.New(r.stamps(rows), axis.Options{Wide: instant(rows), TickWidth: tickSpace})
 	data = runData{
 		Axis: v.axis(), Faults: []faultData{}, Rows: []rowData{}, Documents: []documentData{}, Counted: history.Count(len(r.events), "event"),
@@ -157,7 +158,7 @@ func (r *Recording) data() (data runData, truncated int) {
 		data.Rows = append(data.Rows, v.row(x))
 	}
 	for _, d := range r.docs {
-		if doc := r.document(d); d.index == 0 || doc.reached() {
+		if doc := r.document(d); d.index == 0 || slices.ContainsFunc(doc.Tasks, func(t taskData) bool { return t.Runs > 0 }) {
 			data.Documents = append(data.Documents, doc)
 		}
 	}

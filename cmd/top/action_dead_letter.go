@@ -34,9 +34,15 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (*prepared,
 				err = fmt.Errorf("dead letter %s cannot be replayed: %w", id, deadLetter.Err)
 			}
 		}
-		name := describeDeadLetter(deadLetter)
+		name := strings.TrimPrefix(string(deadLetter.Event.Type), event.Prefix)
+		if of := deadLetter.Event.Execution; of != "" {
+			name += " of " + of
+		}
+		name = strings.TrimSpace(deadLetter.ID + " " + name)
+		subject := strings.TrimSpace(deadLetter.ID + " " + deadLetter.Event.Execution)
 		return plannedAction{id: deadLetter.ID, line: name + ": " + then, warning: warning, said: done + " " + name, do: func(ctx context.Context) (bool, error) {
-			if err := l.trail(ctx, "dlq "+string(a.Verb), deadLetter); err != nil {
+			entry := store.AuditEntry{Action: "dlq " + string(a.Verb), Subject: subject, By: l.opts.Operator}
+			if err := l.store.Audit(ctx, deadLetter.Tenant, entry); err != nil {
 				return false, err
 			}
 			if drop {
@@ -46,19 +52,4 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (*prepared,
 			return streams.Replay(ctx, deadLetter)
 		}}, err
 	})
-}
-
-// describeDeadLetter describes a dead letter by its id, event and execution.
-func describeDeadLetter(l stream.DeadLetter) string {
-	what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
-	if l.Event.Execution != "" {
-		what += " of " + l.Event.Execution
-	}
-	return strings.TrimSpace(l.ID + " " + what)
-}
-
-// trail records what the operator is about to do to a dead letter.
-func (l *Live) trail(ctx context.Context, action string, about stream.DeadLetter) error {
-	subject := strings.TrimSpace(about.ID + " " + about.Event.Execution)
-	return l.store.Audit(ctx, about.Tenant, store.AuditEntry{Action: action, Subject: subject, By: l.opts.Operator})
 }

@@ -42,7 +42,12 @@ func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err 
 		query.MaxScanned = q.Limit + maxScanned
 	}
 	if text := q.Filter.Fields["status"]; text != "" {
-		if query.Statuses = statuses(text); len(query.Statuses) == 0 {
+		for _, state := range tui.StatesWith(text) {
+			if state != tui.Overdue && state != tui.Broken && state != tui.Dead {
+				query.Statuses = append(query.Statuses, string(state))
+			}
+		}
+		if len(query.Statuses) == 0 {
 			return page, nil
 		}
 	}
@@ -63,16 +68,6 @@ func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err 
 	}
 	page.Next = next
 	return page, err
-}
-
-// statuses returns the statuses that contain text.
-func statuses(text string) (out []string) {
-	for _, state := range tui.StatesWith(text) {
-		if state != tui.Overdue && state != tui.Broken && state != tui.Dead {
-			out = append(out, string(state))
-		}
-	}
-	return out
 }
 
 func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err error) {

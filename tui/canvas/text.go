@@ -37,10 +37,15 @@ func glyphs(text string) iter.Seq[glyph] {
 				}
 				continue
 			case Contested(r):
-				if !flush() || !number(r, yield) {
+				if !flush() {
 					return
 				}
 				have = false
+				for _, c := range escape(r) {
+					if !yield(glyph{r: c, width: 1}) {
+						return
+					}
+				}
 				continue
 			}
 			if !flush() {
@@ -61,16 +66,7 @@ func runeWidth(r rune) int {
 	return narrow.RuneWidth(r)
 }
 
-// number yields a character as \u and its number.
-func number(r rune, yield func(glyph) bool) bool {
-	for _, c := range escape(r) {
-		if !yield(glyph{r: c, width: 1}) {
-			return false
-		}
-	}
-	return true
-}
-
+// escape returns a character as \u and its number.
 func escape(r rune) string {
 	if r > 0xffff {
 		return fmt.Sprintf(`\U%08x`, r)
