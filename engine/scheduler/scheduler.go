@@ -151,14 +151,14 @@ func (s *Scheduler) Notify(id string, due time.Time) {
 }
 
 // Prepare sets the clock and checks the number of partitions. The first process sets it; if
-// Redis knows another number, the error wraps schedule.ErrPartitions, except with Options.Adopt.
+// Redis knows another number, the error wraps schedule.ErrPartitions, except with Options.Adopt. The
+// process is registered when its actors run.
 func (s *Scheduler) Prepare(ctx context.Context) error {
 	err := s.ledger.SetPartitions(ctx, 0, s.opts.Partitions)
 	if err != nil && (!s.opts.Adopt || !errors.Is(err, schedule.ErrPartitions)) {
 		return err
 	}
-	_, err = s.heartbeat(ctx)
-	return err
+	return s.ReadTime(ctx)
 }
 
 // heartbeat registers the process, and reads the other processes and the partitions.

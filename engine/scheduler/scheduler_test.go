@@ -88,6 +88,17 @@ func (s *site) run(t *testing.T) (stop func()) {
 	}
 }
 
+// A process that cannot start, as without a free address, owns no partitions: their events would fire
+// late until its registration expired.
+func TestNotRegisteredBeforeRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil) // it is prepared and does not run
+	members, err := agenda.NewLedger(s.store.Redis(), agenda.Defaults()).Members(t.Context(), "", 0)
+	if err != nil || members.Count != 4 || len(members.Processes) > 0 {
+		t.Errorf("%+v, %v, want 4 partitions and no processes", members, err)
+	}
+}
+
 func uuidOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 // schedule schedules events of a topic, one each millisecond.
