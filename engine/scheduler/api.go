@@ -181,11 +181,12 @@ func (a *API) event(r Request, now time.Time) schedule.Event {
 	c := r.Content
 	c.Due = due(c.Due, r.After, now)
 	c.Topic, c.Tenant = cmp.Or(c.Topic, a.opts.Topic), cmp.Or(c.Tenant, a.opts.Tenant)
-	if c.Key == r.ID {
+	id := strings.ToLower(r.ID)
+	if c.Key == id {
 		c.Key = ""
 	}
 	return schedule.Event{
-		Content: c, ID: strings.ToLower(r.ID), Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now,
+		Content: c, ID: id, Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now,
 	}
 }
 

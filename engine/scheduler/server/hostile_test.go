@@ -192,7 +192,8 @@ func (rawCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// Times outside of any calendar are rejected or select nothing; they are never mistaken for others.
+// Times outside of any calendar are rejected or select nothing; they are never mistaken for others, nor
+// is a delay used in their place.
 func TestImpossibleTimes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -205,16 +206,21 @@ func TestImpossibleTimes(t *testing.T) {
 		{Seconds: -1 << 62, Nanos: -1},
 		{Seconds: request(1).ExecuteAt, Nanos: 1e9},
 		{Seconds: request(1).ExecuteAt, Nanos: -1},
+		{Seconds: time.Time{}.Unix()},
 	} {
 		want := "execute_time with nanos from 0 to 999,999,999"
-		if at.Nanos == 0 {
+		if at.Nanos == 0 && !at.AsTime().IsZero() {
 			want = map[bool]string{true: "is too late", false: "has passed"}[at.Seconds > 0]
 		}
 		one := request(1)
-		one.ExecuteTime = at
+		one.ExecuteTime, one.After = at, durationpb.New(time.Hour)
 		out, err := c.Schedule(t.Context(), one)
 		if message := out.GetStatus().GetMessage(); err != nil || out.GetStatus().GetCode() != schedulerpb.StatusCode_BAD_REQUEST || !strings.Contains(message, want) {
 			t.Errorf("execute_time %v: %v, %v", at, out, err)
+		}
+		moved, err := c.Reschedule(t.Context(), &schedulerpb.RescheduleRequest{EventId: one.EventId, ExecuteTime: at, After: one.After})
+		if message := moved.GetStatus().GetMessage(); err != nil || !strings.Contains(message, want) {
+			t.Errorf("move to %v: %v, %v", at, moved, err)
 		}
 		if _, err := list(t, c, &schedulerpb.ListRequest{DueAfter: at, DueBefore: at}); err != nil {
 			t.Errorf("due after %v: %v", at, err)

@@ -134,10 +134,11 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 
 // requestOf converts a request. Its headers get the trace context of the call, unless they have one.
 func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) scheduler.Request {
+	at, after := due(r.GetExecuteAt(), r.GetExecuteTime(), r.GetAfter())
 	return scheduler.Request{
-		ID: r.GetEventId(), Replace: r.GetReplace(), After: r.GetAfter().AsDuration(),
+		ID: r.GetEventId(), Replace: r.GetReplace(), After: after,
 		Content: schedule.Content{
-			Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
+			Due: at, Tenant: r.GetTenant(), Topic: r.GetTopic(),
 			Key: r.GetKey(), Headers: traced(r.GetHeaders(), trace), Payload: r.GetPayload(),
 		},
 	}

@@ -99,7 +99,7 @@ func (r *running) client(t testing.TB) schedulerpb.SchedulerServiceClient {
 }
 
 // id returns the UUID with a number.
-func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+func id(n int) string { return fmt.Sprintf("00000000-0000-4000-a000-%012d", n) }
 
 // request asks for an event that is due in an hour.
 func request(n int) *schedulerpb.ScheduleRequest {
@@ -146,6 +146,11 @@ func TestOutcomes(t *testing.T) {
 		{"new", send(func(*schedulerpb.ScheduleRequest) {}), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"again", send(func(*schedulerpb.ScheduleRequest) {}), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"again, in upper case", send(func(r *schedulerpb.ScheduleRequest) { r.EventId = strings.ToUpper(r.EventId) }), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
+		{"with the default key", send(func(r *schedulerpb.ScheduleRequest) { r.EventId, r.Key = strings.ToUpper(r.EventId), r.EventId }), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
+		{"other key", send(func(r *schedulerpb.ScheduleRequest) {
+			r.EventId = strings.ToUpper(r.EventId)
+			r.Key = r.EventId
+		}), schedulerpb.StatusCode_CONFLICT, "different content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"other payload", send(func(r *schedulerpb.ScheduleRequest) { r.Payload = []byte("2") }), schedulerpb.StatusCode_CONFLICT, "different content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"other header", send(func(r *schedulerpb.ScheduleRequest) { r.Headers = map[string]string{"a": "b"} }), schedulerpb.StatusCode_CONFLICT, "different content", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},
 		{"replaced", send(func(r *schedulerpb.ScheduleRequest) { r.Replace, r.Payload = true, []byte("2") }), schedulerpb.StatusCode_SUCCESS, "", schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED},

@@ -33,8 +33,8 @@ func (s *service) Cancel(ctx context.Context, r *schedulerpb.CancelRequest) (*sc
 
 // Reschedule moves an event to another time.
 func (s *service) Reschedule(ctx context.Context, r *schedulerpb.RescheduleRequest) (*schedulerpb.RescheduleResponse, error) {
-	change := schedule.Change{Kind: schedule.Move, Due: due(r.GetExecuteAt(), r.GetExecuteTime()), After: r.GetAfter().AsDuration()}
-	o, err := s.api.Change(ctx, r.GetEventId(), change)
+	at, after := due(r.GetExecuteAt(), r.GetExecuteTime(), r.GetAfter())
+	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Move, Due: at, After: after})
 	return &schedulerpb.RescheduleResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
 
@@ -119,15 +119,20 @@ func (s *service) Partitions(ctx context.Context, r *schedulerpb.PartitionsReque
 	return out, nil
 }
 
-// due returns the time that a client requests, zero if it names none or one that is not valid.
-func due(seconds int64, at *timestamppb.Timestamp) time.Time {
+// due returns the time or, only if a client gives none, the delay that it requests. Both are zero if it
+// gives neither, or a time that is not valid.
+func due(seconds int64, at *timestamppb.Timestamp, after *durationpb.Duration) (time.Time, time.Duration) {
 	if at == nil && seconds != 0 {
 		at = &timestamppb.Timestamp{Seconds: seconds}
 	}
-	if n := at.GetNanos(); n < 0 || n >= int32(time.Second) {
-		return time.Time{}
+	switch n := at.GetNanos(); {
+	case at == nil:
+		return time.Time{}, after.AsDuration()
+	case n < 0 || n >= int32(time.Second):
+		return time.Time{}, 0
+	default:
+		return timeOf(at), 0
 	}
-	return timeOf(at)
 }
 
 // timeOf returns a time, zero if there is none.
