@@ -248,27 +248,22 @@ func (c *chart) head(a canvas.Area) {
 
 // line draws a line of the tree.
 func (c *chart) line(a canvas.Area, line *treeLine) {
-	c.behind(a)
-	t := c.tree
-	switch line.kind {
-	case plannedLine:
-	case runLine:
-		c.run(a, line.run, line.folds && line.open)
-	case turnLine, rangeLine:
-		left := maxInside
-		for _, turn := range t.turnsAt(line) {
-			for _, at := range turn.runs {
-				c.inside(a, at, &left)
-			}
-		}
-	}
-}
-
-// behind draws the background of the bars: the breaks of the axis, and the present.
-func (c *chart) behind(a canvas.Area) {
 	for _, b := range c.scale.Breaks {
 		a.Put(int((b.From+b.To)/2*float64(c.width)/100), 0, canvas.Faint, c.theme.Pick("╎", " "))
 	}
+	c.present(a)
+	left := maxInside
+	switch line.kind {
+	case plannedLine:
+	case runLine:
+		c.run(a, line.run, line.folds && line.open, &left)
+	case turnLine, rangeLine:
+		c.turns(a, c.tree.turnsAt(line), &left)
+	}
+}
+
+// present marks the present.
+func (c *chart) present(a canvas.Area) {
 	if !c.ended {
 		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(c.theme))
 	}
@@ -278,7 +273,7 @@ func (c *chart) behind(a canvas.Area) {
 const maxInside = 500
 
 // run draws a run: as a frame around the lines below it, or with everything inside it.
-func (c *chart) run(a canvas.Area, at int32, open bool) {
+func (c *chart) run(a canvas.Area, at int32, open bool, left *int) {
 	r := &c.tree.runs[at]
 	if r.Began.At.IsZero() || r.State == Skipped {
 		return
@@ -296,34 +291,27 @@ func (c *chart) run(a canvas.Area, at int32, open bool) {
 	}
 	c.waits(a, r)
 	if !open {
-		left := maxInside
-		for _, turn := range r.turns {
-			for _, inner := range turn.runs {
-				c.inside(a, inner, &left)
-			}
-		}
+		c.turns(a, r.turns, left)
 	}
-	if !c.ended {
-		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(theme))
-	}
+	c.present(a)
 }
 
-// inside draws a run, and the runs inside it, in the line of its parent.
-func (c *chart) inside(a canvas.Area, at int32, left *int) {
-	r := &c.tree.runs[at]
-	if *left--; *left < 0 || r.Began.At.IsZero() || r.State == Skipped {
-		return
-	}
-	if len(r.turns) == 0 {
-		c.bar(a, r)
-		return
-	}
-	for _, turn := range r.turns {
-		for _, inner := range turn.runs {
-			c.inside(a, inner, left)
+// turns draws all runs of turns in the line of the run around them.
+func (c *chart) turns(a canvas.Area, turns []taskTurn, left *int) {
+	for _, turn := range turns {
+		for _, at := range turn.runs {
+			r := &c.tree.runs[at]
+			if *left--; *left < 0 || r.Began.At.IsZero() || r.State == Skipped {
+				continue
+			}
+			if len(r.turns) == 0 {
+				c.bar(a, r)
+				continue
+			}
+			c.turns(a, r.turns, left)
+			c.waits(a, r)
 		}
 	}
-	c.waits(a, r)
 }
 
 // ends returns the first and last cell of a run; an open run extends to the present.

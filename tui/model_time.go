@@ -105,21 +105,18 @@ func (m *model) moveOf(k string) (Move, bool) {
 	return Move{Verb: verb}, ok
 }
 
-// speed returns the next speed, up or down.
+// speed returns the next speed, up (1) or down (-1).
 func (m *model) speed(step int) float64 {
 	now := cmp.Or(m.overview.Clock.Speed, 1)
 	all := []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 60, 600, 3600, 86400}
-	for _, s := range all {
-		if step > 0 && s > now {
-			return s
-		}
+	at, found := slices.BinarySearch(all, now)
+	if step < 0 || found {
+		at += step
 	}
-	for _, s := range slices.Backward(all) {
-		if step < 0 && s < now {
-			return s
-		}
+	if at < 0 || at >= len(all) {
+		return now
 	}
-	return now
+	return all[at]
 }
 
 // scrubs is the number of steps with [ and ] through a whole recording.

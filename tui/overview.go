@@ -153,27 +153,22 @@ func (s *overviewScreen) open(row Row) tea.Cmd {
 	}
 }
 
-// move moves the cursor, at the end of a list into the next one.
-func (s *overviewScreen) move(lines int) {
+// move moves the cursor by a row, up (-1) or down (1), at the end of a list into the next one.
+func (s *overviewScreen) move(step int) {
 	l := &s.lists[s.at]
-	to, before := l.Cursor+lines, s.at
-	switch {
-	case to < 0 && s.at > 0:
-		if s.jump(-1); s.at > before { // there is none before it
-			s.at = before
-		} else if s.at < before {
-			s.lists[s.at].Cursor = len(s.lists[s.at].rows) - 1
-		}
-	case to >= len(l.rows) && s.at < len(s.lists)-1:
-		if s.jump(1); s.at < before {
-			s.at = before
-		} else if s.at > before {
-			s.lists[s.at].Cursor = 0
-		}
-	default:
-		l.Cursor = to
+	if to := l.Cursor + step; to >= 0 && to < len(l.rows) {
+		l.To(to)
+		return
 	}
-	s.lists[s.at].To(s.lists[s.at].Cursor)
+	for at := s.at + step; at >= 0 && at < len(s.lists); at += step {
+		if next := &s.lists[at]; len(next.rows) > 0 {
+			s.at = at
+			if next.Start(); step < 0 {
+				next.End()
+			}
+			return
+		}
+	}
 }
 
 // jump goes to the next list that is not empty, from the last one to the first.
