@@ -25,20 +25,6 @@ type tally struct {
 	failed map[string]bool // iterations whose last attempt failed
 }
 
-// ended records the result of an iteration. A later attempt replaces an earlier one.
-func (t *tally) ended(turn string, s state) {
-	switch s {
-	case stateFailed:
-		if t.failed == nil {
-			t.failed = map[string]bool{}
-		}
-		t.failed[turn] = true
-	case stateDone, stateOpen:
-		delete(t.failed, turn)
-	default:
-	}
-}
-
 // times returns how many runs there were.
 func (t *tally) times() int {
 	if t == nil {
@@ -88,7 +74,7 @@ func (r *Recording) pathOf(d *document) *path {
 func (p *path) tally(id string) *tally {
 	t := p.nodes[id]
 	if t == nil {
-		t = &tally{}
+		t = &tally{failed: map[string]bool{}}
 		p.nodes[id] = t
 	}
 	return t
@@ -103,7 +89,7 @@ func (p *path) execution(x *run) {
 	case stateFailed:
 		f := p.tally("faulted")
 		f.runs++
-		f.ended(x.execution, stateFailed)
+		f.failed[x.execution] = true
 	default:
 	}
 }
@@ -136,12 +122,16 @@ func (p *path) take(x *run) {
 		p.tally(condition).runs++
 		p.every(condition, func(e graph.Edge) bool { return e.Label == "yes" }, 1)
 	}
-	t.ended(key(x.execution, x.Iteration), x.status())
-	switch x.status() {
+	switch iteration := key(x.execution, x.Iteration); x.status() {
+	case stateFailed:
+		t.failed[iteration] = true
+	case stateDone:
+		delete(t.failed, iteration) // by an earlier attempt
+	case stateOpen:
+		delete(t.failed, iteration)
+		t.open++
 	case stateCancelled:
 		t.cancelled++
-	case stateOpen:
-		t.open++
 	default:
 	}
 	p.leave(x)
