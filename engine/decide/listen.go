@@ -389,6 +389,11 @@ func read(as string, envelope map[string]any) any {
 // wanted describes the events that a listen task waits for, by the types that are constants
 // of the document.
 func wanted(to dsl.Consumption) string {
+	if to.UntilEvent != nil {
+		end := *to.UntilEvent
+		to.UntilEvent = nil
+		return wanted(to) + " until " + wanted(end)
+	}
 	switch {
 	case len(to.Filters) == 0 && to.Mode == "all":
 		return "no event"
