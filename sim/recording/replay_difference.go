@@ -81,10 +81,18 @@ func (rp *replay) differs(d *Difference, where *canonical.Difference) {
 	}
 	d.now = cmp.Or(d.now, d.task)
 	rp.locate(d, e.Execution)
-	if rp.sealed && d.What != "order" && d.What != "hash" {
+	if (rp.sealed || rp.lacksSecret()) && d.What != "order" && d.What != "hash" {
 		d.Hint = "a recording does not contain secrets, and values computed from them may differ: pass them with --secrets FILE"
 	}
 	rp.diff = d
+}
+
+// lacksSecret reports whether a document uses a secret that is neither given nor in the recording: an
+// export names only those whose values it contains.
+func (rp *replay) lacksSecret() bool {
+	return slices.ContainsFunc(rp.docs, func(d *document) bool {
+		return slices.ContainsFunc(d.now.Secrets, func(use dsl.SecretUse) bool { return rp.secrets[use.Name] == nil })
+	})
 }
 
 // unexpected reports an event that the replay does not produce.

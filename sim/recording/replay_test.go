@@ -423,6 +423,21 @@ do:
 	}
 }
 
+// The history of a running engine does not say which secrets there were. A difference from it says that they
+// can be given.
+func TestReplaySecretsOfHistory(t *testing.T) {
+	t.Parallel()
+	src := recordedText(t, `
+use: {secrets: [key]}
+do: [{a: {set: {n: "${ $secrets.key | length }"}}}]
+`, "", map[string]any{"key": "hunter2"})
+	src = bytes.Replace(src, []byte(`,"secrets":{"key":"text"}`), nil, 1)
+	v := replayed(t, src, recording.ReplayOptions{})
+	if v.Agrees || !strings.Contains(v.Difference.Hint, "--secrets FILE") {
+		t.Errorf("%+v, %+v, want a hint at the secrets", v, v.Difference)
+	}
+}
+
 // An invalid recording is reported with its line.
 func TestReadRecording(t *testing.T) {
 	t.Parallel()
