@@ -299,7 +299,7 @@ func (d Document) TaskOf(p *event.Problem) (at yaml.Pos, ok bool) {
 func (d Document) Explain(w io.Writer, on bool, p *event.Problem) {
 	fmt.Fprintf(w, "%s %s\n", Paint(on, Red, "faulted:"), Printable(Headline(p)))
 	if p.Detail != "" {
-		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(Printable(p.Detail), "\n", "\n  "))
+		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(Printable(strings.TrimSpace(p.Detail)), "\n", "\n  "))
 	}
 	fmt.Fprintf(w, "  type      %s\n", Printable(p.Type))
 	if p.Instance != "" {

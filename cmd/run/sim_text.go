@@ -145,7 +145,7 @@ func (*searcher) outcomeText(got *searched, o search.Outcome) string {
 	case len(o.Output) > 0:
 		text += " " + string(o.Output)
 	}
-	return cli.Printable(short(got.redact(text)))
+	return cli.OneLine(short(got.redact(text)))
 }
 
 func short(text string) string { return excerpt.Of(text, longestOutput) }

@@ -223,7 +223,7 @@ func runOf(e event.Event, name string) string {
 func (tl *timeline) line(e event.Event, task, glyph, style, text string) {
 	tl.noted = false
 	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(tl.start)), strings.Repeat("  ", depth(e.Execution, task)))
-	text = cli.Printable(text)
+	text = cli.OneLine(strings.TrimSpace(text))
 	if tl.sh.ASCII() {
 		glyph, text = ASCIIGlyphs[glyph], graph.ASCII(text)
 	}
