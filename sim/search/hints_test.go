@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 )
 
@@ -49,6 +50,29 @@ do:
 	}
 	if len(got) > 0 {
 		t.Errorf("hints %v", got)
+	}
+}
+
+// A catch is not blamed for a call that it did not undo because no mock answers.
+func TestSearchUndoUnmocked(t *testing.T) {
+	t.Parallel()
+	saga := `
+do:
+  - all:
+      try:
+        - reserve: {call: http, with: {method: post, endpoint: "https://a.example/stock"}}
+        - charge: {call: http, with: {method: post, endpoint: "https://a.example/pay"}}
+      catch: {do: [{release: {call: http, with: {method: delete, endpoint: "https://a.example/stock"}}}]}
+`
+	lost := search.Search{Kinds: []sim.FaultKind{sim.CallLost}, Rate: 2}
+	r := look(t, saga, `http: [{match: {method: POST}, respond: {body: {}}}]`, lost)
+	if len(r.Unmocked) != 1 || len(hintsOf(r, "undo")) > 0 {
+		t.Errorf("unmocked %v, hints %v", r.Unmocked, r.Hints)
+	}
+	saga = strings.Replace(saga, `call: http, with: {method: delete, endpoint: "https://a.example/stock"}`, `set: {sorry: true}`, 1)
+	r = look(t, saga, `http: [{respond: {body: {}}}]`, lost)
+	if got := hintsOf(r, "undo"); !strings.Contains(got["all"], "nothing in its catch undoes it") {
+		t.Errorf("hints %v", r.Hints)
 	}
 }
 

@@ -331,6 +331,7 @@ func (s *searchState) compared(ctx context.Context, sc Scenario) (*verdict, erro
 	}
 	if v.unmocked = v.trial.Unmocked; len(v.unmocked) > 0 { // the workflow is not to blame for their consequences
 		v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
+		v.seen.undo, v.seen.left = nil, nil
 	}
 	return v, nil
 }
