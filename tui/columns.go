@@ -16,18 +16,18 @@ type column struct {
 	grows bool   // it takes the remaining width
 	needs int    // minimum width of the screen that shows it
 	right bool
-	text  func(r Row, now time.Time) string // by default the field
-	order func(a, b Row) int                // ascending order, by default of the field; nil: it cannot be sorted by …
-	down  bool                              // … but descending by default
+	text  func(r Row, now time.Time) string // nil: the field
+	order func(a, b Row) int                // ascending order; nil: that of the field, if any
+	down  bool                              // the order is descending by default
 }
 
 // tables describes the tables, in the order of their places.
 //
 //nolint:gochecknoglobals // a constant table
 var tables = [tableCount]struct {
-	title, short, one string // its name, on a narrow screen, and of one row
-	command, alias    string // that opens it
-	columns           func() []column
+	title, short, one string             // its name, on a narrow screen, and of one row
+	command, alias    string             // that opens it
+	columns           []column           // the important ones first
 	sorted            string             // title of the column by which the source sorts
 	back              bool               // the source sorts in descending order
 	stated            bool               // rows begin with a state
@@ -36,7 +36,18 @@ var tables = [tableCount]struct {
 }{
 	Executions: {
 		title: "Executions", short: "Exec", one: "execution", command: "executions", alias: "ex",
-		columns: executionColumns, sorted: "AGE", stated: true,
+		sorted: "AGE", stated: true,
+		columns: []column{
+			{title: "STATUS", field: "status", limit: 11},
+			{title: "ID", field: "id", limit: 40, grows: true},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true},
+			{title: "NOW / ERROR", limit: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
+			{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
+			{title: "TOOK", limit: 8, needs: 90, right: true, text: lasted, order: byLasting, down: true},
+			{title: "EVENTS", limit: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
+			{title: "PARENT", field: "execution", limit: 30, grows: true, needs: 130},
+			{title: "CREATED", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+		},
 		total: func(c Counts) int64 { return c.Open + c.Completed + c.Faulted + c.Cancelled },
 		actions: []keyBinding{
 			{"c", Cancel, "cancel"},
@@ -48,7 +59,17 @@ var tables = [tableCount]struct {
 	},
 	Timers: {
 		title: "Timers", short: "Timers", one: "timer", command: "timers", alias: "ti",
-		columns: timerColumns, sorted: "DUE", stated: true,
+		sorted: "DUE", stated: true,
+		columns: []column{
+			{title: "DUE", limit: 13, text: func(r Row, now time.Time) string { return due(now, r) }, order: byTime},
+			{title: "STATE", field: "status", limit: 11, needs: 100},
+			{title: "KIND", field: "kind", limit: 16},
+			{title: "EXECUTION", field: "execution", limit: 40, grows: true},
+			{title: "TASK", field: "task", limit: 50, grows: true},
+			{title: "AT", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
+			{title: "ID", field: "id", limit: 24, needs: 150},
+		},
 		total: func(c Counts) int64 {
 			if c.Shared {
 				return 0
@@ -59,79 +80,53 @@ var tables = [tableCount]struct {
 	},
 	DeadLetters: {
 		title: "Dead letters", short: "Dead", one: "dead letter", command: "dlq", alias: "dead",
-		columns: deadLetterColumns, sorted: "AGE",
+		sorted: "AGE",
+		columns: []column{
+			{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
+			{title: "EVENT", field: "kind", limit: 18},
+			{title: "EXECUTION", field: "execution", limit: 40, grows: true},
+			{title: "REASON", field: "note", limit: 80, grows: true},
+			{title: "TASK", field: "task", limit: 40, grows: true, needs: 110},
+			{title: "ATTEMPTS", limit: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 150},
+			{title: "ID", field: "id", limit: 20, needs: 130},
+		},
 		total:   func(c Counts) int64 { return c.Dead },
 		actions: []keyBinding{{"R", Replay, "replay"}, {"D", Drop, "drop"}},
 	},
 	Events: {
 		title: "Events", short: "Events", one: "event", command: "events", alias: "ev",
-		columns: eventColumns, sorted: "TIME", back: true,
+		sorted: "TIME", back: true,
+		columns: []column{
+			{title: "TIME", limit: 19, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+			{title: "TYPE", field: "kind", limit: 40},
+			{title: "EXECUTION", field: "execution", limit: 40, grows: true},
+			{title: "TASK", field: "task", limit: 50, grows: true},
+			{title: "DETAIL", field: "note", limit: 60, grows: true, needs: 100},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
+			{title: "ID", field: "id", limit: 20, needs: 150},
+		},
 		total: func(Counts) int64 { return 0 },
 	},
 }
 
-// columnsOf returns the columns of a table, the important ones first.
-func columnsOf(kind Table) []column {
-	columns := tables[kind].columns()
-	for i := range columns {
-		if field := columns[i].field; field != "" {
-			columns[i].text = func(r Row, _ time.Time) string { return r.named(field) }
-			columns[i].order = func(a, b Row) int { return strings.Compare(a.named(field), b.named(field)) }
-		}
+// cell returns the text of a row in the column.
+func (c *column) cell(r Row, now time.Time) string {
+	if c.text == nil {
+		return r.named(c.field)
 	}
-	return columns
+	return c.text(r, now)
 }
 
-func executionColumns() []column {
-	return []column{
-		{title: "STATUS", field: "status", limit: 11},
-		{title: "ID", field: "id", limit: 40, grows: true},
-		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true},
-		{title: "NOW / ERROR", limit: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
-		{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
-		{title: "TOOK", limit: 8, needs: 90, right: true, text: lasted, order: byLasting, down: true},
-		{title: "EVENTS", limit: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
-		{title: "PARENT", field: "execution", limit: 30, grows: true, needs: 130},
-		{title: "CREATED", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
-	}
-}
+// sorts reports whether a table can be sorted by the column.
+func (c *column) sorts() bool { return c.field != "" || c.order != nil }
 
-func timerColumns() []column {
-	return []column{
-		{title: "DUE", limit: 13, text: func(r Row, now time.Time) string { return due(now, r) }, order: byTime},
-		{title: "STATE", field: "status", limit: 11, needs: 100},
-		{title: "KIND", field: "kind", limit: 16},
-		{title: "EXECUTION", field: "execution", limit: 40, grows: true},
-		{title: "TASK", field: "task", limit: 50, grows: true},
-		{title: "AT", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
-		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
-		{title: "ID", field: "id", limit: 24, needs: 150},
+// compare compares rows by the column.
+func (c *column) compare(a, b Row) int {
+	if c.order == nil {
+		return strings.Compare(a.named(c.field), b.named(c.field))
 	}
-}
-
-func deadLetterColumns() []column {
-	return []column{
-		{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
-		{title: "EVENT", field: "kind", limit: 18},
-		{title: "EXECUTION", field: "execution", limit: 40, grows: true},
-		{title: "REASON", field: "note", limit: 80, grows: true},
-		{title: "TASK", field: "task", limit: 40, grows: true, needs: 110},
-		{title: "ATTEMPTS", limit: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
-		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 150},
-		{title: "ID", field: "id", limit: 20, needs: 130},
-	}
-}
-
-func eventColumns() []column {
-	return []column{
-		{title: "TIME", limit: 19, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
-		{title: "TYPE", field: "kind", limit: 40},
-		{title: "EXECUTION", field: "execution", limit: 40, grows: true},
-		{title: "TASK", field: "task", limit: 50, grows: true},
-		{title: "DETAIL", field: "note", limit: 60, grows: true, needs: 100},
-		{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
-		{title: "ID", field: "id", limit: 20, needs: 150},
-	}
+	return c.order(a, b)
 }
 
 // text describes what an execution is doing, what it waits for, or why it failed.

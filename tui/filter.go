@@ -44,7 +44,7 @@ func ParseFilter(table Table, text string) Filter {
 
 // field returns the field that a name in a filter means; "" if there is none.
 func (t Table) field(name string) string {
-	for _, c := range columnsOf(t) {
+	for _, c := range tables[t].columns {
 		if c.field != "" && (c.field == name || strings.ToLower(c.title) == name) {
 			return c.field
 		}
@@ -54,7 +54,7 @@ func (t Table) field(name string) string {
 
 // filterExample returns an example of a filter for the table.
 func (t Table) filterExample() string {
-	columns := columnsOf(t)
+	columns := tables[t].columns
 	at := slices.IndexFunc(columns, func(c column) bool { return c.field != "" })
 	return strings.ToLower(columns[at].title) + ":text"
 }
@@ -64,7 +64,7 @@ func (t Table) filterExample() string {
 func (t Table) notFiltered(name string) string {
 	var can []string
 	problem := "no column is named " + name
-	for _, c := range columnsOf(t) {
+	for _, c := range tables[t].columns {
 		title := strings.ToLower(c.title)
 		switch {
 		case c.field != "":

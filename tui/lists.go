@@ -169,13 +169,12 @@ func (s *listScreen) click(x, y int, double bool) tea.Cmd {
 
 // sortAt sorts by the column whose title is at a position, or reverses the order.
 func (s *listScreen) sortAt(x int) tea.Cmd {
-	columns, widths := s.table.layout(s.rowsAt.W, s.now)
-	from := s.table.gutter()
-	for i := range columns {
+	widths, from := s.table.layout(s.rowsAt.W, s.now), s.table.gutter()
+	for i, c := range tables[s.table.kind].columns {
 		if widths[i] == 0 {
 			continue
 		}
-		if x >= from && x < from+widths[i]+2 && columns[i].order != nil {
+		if x >= from && x < from+widths[i]+2 && c.sorts() {
 			return s.sortBy(i + 1)
 		}
 		from += widths[i] + 2

@@ -518,7 +518,7 @@ func TestSortArrows(t *testing.T) {
 	p := playing(t, newScripted(), 100, 24, Options{}).keys("2").has("AGE▲")
 	table := p.m.places[1+int(Executions)].(*listScreen).table
 	for p.keys("s").pass(time.Second); table.sort != 0; p.keys("s").pass(time.Second) {
-		column := columnsOf(Executions)[table.sort-1]
+		column := tables[Executions].columns[table.sort-1]
 		for _, arrow := range []string{"▲", "▼"} {
 			if _, down := table.sorted(); down != (arrow == "▼") {
 				p.keys("v").pass(time.Second)
@@ -528,7 +528,7 @@ func TestSortArrows(t *testing.T) {
 				if arrow == "▼" {
 					a, b = b, a
 				}
-				return column.order(a, b)
+				return column.compare(a, b)
 			}) {
 				t.Errorf("%s%s is not sorted so", column.title, arrow)
 			}

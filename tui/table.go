@@ -69,30 +69,30 @@ func (t *table) arrange() {
 	if t.sort == 0 {
 		return
 	}
-	by := columnsOf(t.kind)[t.sort-1].order
+	column := &tables[t.kind].columns[t.sort-1]
 	_, down := t.sorted()
 	slices.SortStableFunc(t.rows, func(a, b Row) int {
 		if down {
 			a, b = b, a
 		}
-		return by(a, b)
+		return column.compare(a, b)
 	})
 }
 
 // sorted returns the number of the column that the rows are sorted by, and whether the
 // order is descending.
 func (t *table) sorted() (number int, down bool) {
-	columns, kind := columnsOf(t.kind), tables[t.kind]
+	kind := &tables[t.kind]
 	if t.sort == 0 { // as the source sorts them
-		return 1 + slices.IndexFunc(columns, func(c column) bool { return c.title == kind.sorted }), kind.back
+		return 1 + slices.IndexFunc(kind.columns, func(c column) bool { return c.title == kind.sorted }), kind.back
 	}
-	return t.sort, columns[t.sort-1].down != t.back
+	return t.sort, kind.columns[t.sort-1].down != t.back
 }
 
 // reverse reverses the order of the rows.
 func (t *table) reverse() {
 	number, down := t.sorted()
-	t.back = columnsOf(t.kind)[number-1].down == down
+	t.back = tables[t.kind].columns[number-1].down == down
 	t.order(number)
 }
 
@@ -174,17 +174,17 @@ func (t *table) narrow(typed string) {
 
 // order sorts by the column of a number.
 func (t *table) order(column int) {
-	n := len(columnsOf(t.kind)) + 1
+	n := len(tables[t.kind].columns) + 1
 	t.sort = (column + n) % n
 	t.restart()
 }
 
 // orderNext sorts by the next visible column, or the previous one if step is -1.
 func (t *table) orderNext(step int) {
-	columns := columnsOf(t.kind)
+	columns := tables[t.kind].columns
 	n, to := len(columns)+1, t.sort
 	for range n {
-		if to = (to + step + n) % n; to == 0 || t.width >= columns[to-1].needs && columns[to-1].order != nil {
+		if to = (to + step + n) % n; to == 0 || t.width >= columns[to-1].needs && columns[to-1].sorts() {
 			break
 		}
 	}

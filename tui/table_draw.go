@@ -12,10 +12,10 @@ import (
 func (t *table) draw(a canvas.Area, theme canvas.Theme, now time.Time, total int64) {
 	t.Height, t.width = max(1, a.H-2), a.W
 	t.Fit(len(t.rows))
-	columns, widths := t.layout(a.W, now)
-	t.titles(a, theme, columns, widths)
+	widths := t.layout(a.W, now)
+	t.titles(a, theme, widths)
 	t.Rows(a.Part(0, 1, a.W, a.H-2), len(t.rows), canvas.Selected, func(row canvas.Area, at int) {
-		t.row(row, theme, t.rows[at], columns, widths, now)
+		t.row(row, theme, t.rows[at], widths, now)
 	})
 	if len(t.rows) == 0 {
 		a.Put(2, 2, canvas.Faint, canvas.Clip(t.emptiness(), a.W-2, theme.More()))
@@ -36,30 +36,30 @@ func (t *table) gutter() int {
 	return 2
 }
 
-// layout chooses the columns that fit, and their widths: each is as wide as its widest cell
-// so far, and the columns that may grow share the remaining space. A column without space has the width 0.
-func (t *table) layout(width int, now time.Time) (columns []column, widths []int) {
-	all := columnsOf(t.kind)
-	if len(t.widths) != len(all) {
-		t.widths = make([]int, len(all))
+// layout returns the widths of the columns: each is as wide as its widest cell so far, and the columns
+// that may grow share the remaining space. A column without space has the width 0.
+func (t *table) layout(width int, now time.Time) (widths []int) {
+	columns := tables[t.kind].columns
+	if len(t.widths) != len(columns) {
+		t.widths = make([]int, len(columns))
 	}
 	left := width - t.gutter() + 2
-	for i, c := range all {
+	for i, c := range columns {
 		t.widths[i] = max(t.widths[i], len(c.title)+1)
 		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
-			t.widths[i] = max(t.widths[i], min(c.limit, canvas.Width(c.text(t.rows[at], now))))
+			t.widths[i] = max(t.widths[i], min(c.limit, canvas.Width(c.cell(t.rows[at], now))))
 		}
 		w := t.widths[i]
 		if width < c.needs {
 			w = 0
 		}
-		columns, widths = append(columns, c), append(widths, w)
+		widths = append(widths, w)
 		if w > 0 {
 			left -= w + 2
 		}
 	}
 	shrink(columns, widths, left)
-	return columns, widths
+	return widths
 }
 
 // narrowest is the width to which a growing column shrinks at most.
@@ -89,10 +89,10 @@ func shrink(columns []column, widths []int, left int) {
 	}
 }
 
-func (t *table) titles(a canvas.Area, theme canvas.Theme, columns []column, widths []int) {
+func (t *table) titles(a canvas.Area, theme canvas.Theme, widths []int) {
 	x := t.gutter()
 	number, down := t.sorted()
-	for i, c := range columns {
+	for i, c := range tables[t.kind].columns {
 		if widths[i] == 0 {
 			continue
 		}
@@ -116,7 +116,7 @@ func truth(on bool) int {
 	return 0
 }
 
-func (t *table) row(a canvas.Area, theme canvas.Theme, r Row, columns []column, widths []int, now time.Time) {
+func (t *table) row(a canvas.Area, theme canvas.Theme, r Row, widths []int, now time.Time) {
 	s := signOf(theme, r.State)
 	if t.marked[r.ID] {
 		a.Put(0, 0, canvas.Warn|canvas.Strong, theme.Pick("◆", "#"))
@@ -125,12 +125,12 @@ func (t *table) row(a canvas.Area, theme canvas.Theme, r Row, columns []column, 
 		a.Put(2, 0, s.style, s.glyph)
 	}
 	x := t.gutter()
-	for i, c := range columns {
+	for i, c := range tables[t.kind].columns {
 		w := widths[i]
 		if w == 0 {
 			continue
 		}
-		text, from := canvas.Clip(c.text(r, now), w, theme.More()), x
+		text, from := canvas.Clip(c.cell(r, now), w, theme.More()), x
 		if c.right {
 			from = x + w - canvas.Width(text)
 		}
@@ -192,7 +192,7 @@ func (t *table) foot(a canvas.Area, theme canvas.Theme, total int64) {
 		parts = append(parts, "filter "+t.typed+": "+history.Number(t.scanned)+" looked at"+t.going())
 	}
 	if t.sort != 0 {
-		parts = append(parts, "sorted by "+strings.ToLower(columnsOf(t.kind)[t.sort-1].title)+t.among(total))
+		parts = append(parts, "sorted by "+strings.ToLower(tables[t.kind].columns[t.sort-1].title)+t.among(total))
 	}
 	if t.toEnd {
 		parts = append(parts, "going to the end")
