@@ -66,7 +66,7 @@ it without --after and --at if it has no --key of its own.`,
 	}
 	s.command = newCommand(c, sh, "text", "json", "yaml", "ids")
 	f := c.Flags()
-	f.StringVarP(&s.input, "input", "i", "", "start it with `INPUT`: JSON, @FILE, or - for stdin")
+	f.StringVarP(&s.input, "input", "i", "", "start it with `INPUT`: JSON, @FILE, - for stdin, or none")
 	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
 	f.StringArrayVarP(&s.labels, "label", "l", nil, "give it the label `NAME=VALUE`, for 'flunq ps --label'; repeatable")
 	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default "+timers.StartKey+")")
@@ -276,7 +276,9 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequ
 	if b.Labels, err = event.ParseLabels(s.labels); err != nil {
 		return b, cli.Misusef("--label: %w", err)
 	}
-	b.Input, err = cli.ReadData(ctx, s.sh, "--input", s.input)
+	if s.input != cli.None { // as in 'flunq run'
+		b.Input, err = cli.ReadData(ctx, s.sh, "--input", s.input)
+	}
 	return b, err
 }
 
