@@ -238,6 +238,15 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	}
 	says(4, "processes", "warn flunq serve (pid 7 on h): worker for all tenants, started ")
 	says(4, "processes", " ago (counts as dead after 30s) -> a heartbeat is late: check whether flunq serve (pid 7 on h) still runs")
+	other := entry("other", nil, true, "timer")
+	other.PID, other.Heartbeat = 8, one.Heartbeat
+	if err := rdb.HSet(ctx, store.ProcessesKey, "other", event.Encode(other)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	says(4, "processes", " -> heartbeats are late: check whether these still run: flunq serve (pid 8 on h), flunq serve (pid 7 on h)")
+	if err := rdb.HDel(ctx, store.ProcessesKey, "other").Err(); err != nil {
+		t.Fatal(err)
+	}
 	one.Heartbeat = one.Heartbeat.Add(-40 * time.Second)
 	if err := rdb.HSet(ctx, store.ProcessesKey, "one", event.Encode(one)).Err(); err != nil {
 		t.Fatal(err)

@@ -78,16 +78,23 @@ func (d *doctor) late(p *processes.Process) bool {
 
 // listProcesses reports the running processes and those that died recently.
 func (d *doctor) listProcesses() {
-	var alive []string
-	state, remedy := isFine, ""
+	var alive, late []string
 	for i := range d.processes {
 		p := &d.processes[i]
 		if p.Alive(d.at) {
 			alive = append(alive, d.describe(p))
 		}
 		if d.late(p) {
-			state, remedy = isDoubtful, "a heartbeat is late: check whether "+nameOf(p)+" still runs"
+			late = append(late, nameOf(p))
 		}
+	}
+	state, remedy := isFine, ""
+	switch len(late) {
+	case 0:
+	case 1:
+		state, remedy = isDoubtful, "a heartbeat is late: check whether "+late[0]+" still runs"
+	default:
+		state, remedy = isDoubtful, "heartbeats are late: check whether these still run: "+cli.ShortList(late)
 	}
 	switch n := len(alive); {
 	case n == 0 && d.justUp():
