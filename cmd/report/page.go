@@ -307,7 +307,7 @@ func (r *Recording) facts() []Fact {
 			" UTC (" + history.Duration(r.last.Sub(r.head.Start)) + ")"},
 		{"seed", strconv.FormatUint(r.head.Seed, 10)},
 		{"tasks", history.Number(r.tasks)},
-		{"events", history.Number(r.history)},
+		{"events", history.Number(len(r.events))},
 	}
 	if r.head.Results == "history" {
 		out[4] = Fact{"seed", "none: it ran on a real Redis"}

@@ -133,9 +133,11 @@ const reveal = (run, ref) => {
   within(run.querySelector('.l[data-ref="' + CSS.escape(ref) + '"]'));
   within(run.querySelector('.node[data-ref="' + CSS.escape(ref) + '"]'));
 };
+// reach makes a row the one that the tab key goes to.
+const reach = (run, row) => { for (const r of rowsOf(run)) r.tabIndex = r === row ? 0 : -1; };
 const choose = (run, row, event) => {
   for (let up = row; Number(up.dataset.parent); ) { up = rowAt(run, up.dataset.parent); expand(run, up, true); }
-  for (const r of rowsOf(run)) r.tabIndex = r === row ? 0 : -1;
+  reach(run, row);
   mark(run, row.dataset.ref, row, event);
   if (row.dataset.ref) reveal(run, row.dataset.ref);
   showRow(run, Number(row.dataset.row));
@@ -176,10 +178,17 @@ const refold = (run) => {
     if (hidden || row.getAttribute("aria-expanded") === "false") folded.add(row.dataset.row);
   }
 };
+const moveTo = (run, row) => { if (row) { reach(run, row); row.focus(); } };
 const step = (run, row, by) => {
   let next = row;
   do { next = by > 0 ? next.nextElementSibling : next.previousElementSibling; } while (next && next.hidden);
-  if (next) { for (const r of rowsOf(run)) r.tabIndex = -1; next.tabIndex = 0; next.focus(); }
+  moveTo(run, next);
+};
+const arrows = {
+  ArrowDown: (run, row) => step(run, row, 1),
+  ArrowUp: (run, row) => step(run, row, -1),
+  ArrowRight: (run, row, open) => { if (open === "false") expand(run, row, true); else if (open) step(run, row, 1); },
+  ArrowLeft: (run, row, open) => { if (open === "true") expand(run, row, false); else moveTo(run, rowAt(run, row.dataset.parent)); },
 };
 
 document.addEventListener("click", (e) => {
@@ -206,18 +215,10 @@ document.addEventListener("keydown", (e) => {
   const run = e.target.closest && runOf(e.target);
   if (!run || e.ctrlKey || e.metaKey || e.altKey) return;
   const row = e.target.closest(".row");
-  const act = e.key === "Enter" || e.key === " ";
-  if (row) {
-    const open = row.getAttribute("aria-expanded");
-    if (e.key === "ArrowDown") step(run, row, 1);
-    else if (e.key === "ArrowUp") step(run, row, -1);
-    else if (e.key === "ArrowRight") { if (open === "false") expand(run, row, true); else if (open === "true") step(run, row, 1); }
-    else if (e.key === "ArrowLeft") { if (open === "true") expand(run, row, false); else if (Number(row.dataset.parent)) { const up = rowAt(run, row.dataset.parent); row.tabIndex = -1; up.tabIndex = 0; up.focus(); } }
-    else if (act) choose(run, row);
-    else return;
-    e.preventDefault();
-  } else if (act && e.target.matches(".node[tabindex]")) { chooseRef(run, e.target.dataset.ref); e.preventDefault(); }
-  else if (act && e.target.matches(".events tbody tr")) { chooseEvent(run, e.target); e.preventDefault(); }
+  if (["Enter", " "].includes(e.key) && e.target.matches(".row, .node[tabindex], .events tbody tr")) e.target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  else if (row && arrows[e.key]) arrows[e.key](run, row, row.getAttribute("aria-expanded"));
+  else return;
+  e.preventDefault();
 });
 document.getElementById("pane-close").addEventListener("click", () => pane.classList.remove("shown"));
 

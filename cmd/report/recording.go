@@ -41,7 +41,6 @@ type Recording struct {
 	faults     []*fault
 	tasks      int
 	result     *recording.ResultLine
-	history    int // events of histories
 }
 
 // NewRecording returns an empty recording with a name.

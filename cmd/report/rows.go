@@ -174,24 +174,15 @@ func (r *row) ends() string {
 		counts[x.status()]++
 	}
 	text := []string{"not shown"}
-	for _, s := range []state{stateDone, stateFailed, stateSkipped, stateCancelled, stateOpen} {
-		if counts[s] > 0 {
-			text = append(text, fmt.Sprintf("%d %s", counts[s], s.word()))
+	for _, s := range []struct {
+		state state
+		word  string
+	}{{stateDone, "completed"}, {stateFailed, "failed"}, {stateSkipped, "skipped"}, {stateCancelled, "cancelled"}, {stateOpen, "not ended"}} {
+		if n := counts[s.state]; n > 0 {
+			text = append(text, fmt.Sprintf("%d %s", n, s.word))
 		}
 	}
 	return strings.Join(text, ", ")
-}
-
-// word returns a state as text.
-func (s state) word() string {
-	switch s {
-	case stateDone:
-		return "completed"
-	case stateOpen:
-		return "not ended"
-	default:
-		return string(s)
-	}
 }
 
 // add adds a row and the rows inside it to the chart.

@@ -98,10 +98,9 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 		return fmt.Errorf("event: %w", err)
 	}
 	r.see(e.Time)
-	r.history++
 	entry := history.Read(int64(r.seq), e)
 	h := &eventEntry{
-		Moment: history.Moment{At: e.Time, Version: entry.Version}, n: r.history, typ: e.Type, run: r.note(e, entry),
+		Moment: history.Moment{At: e.Time, Version: entry.Version}, n: len(r.events) + 1, typ: e.Type, run: r.note(e, entry),
 		text: short(history.Happens(e), longestText), data: r.datum(e.Data),
 	}
 	r.follow(e, h.run)
