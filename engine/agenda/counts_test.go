@@ -59,3 +59,33 @@ func TestCounts(t *testing.T) {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
 }
+
+// A full Redis still records what was published: otherwise it would be published again after each lease.
+func TestSettleInFullRedis(t *testing.T) {
+	t.Parallel()
+	ctx, rdb := t.Context(), redistest.Serve(t, "--maxmemory-policy", "noeviction").Client(t)
+	ledger := agenda.NewLedger(store.New(rdb, store.Options{}).Redis(), agenda.Defaults())
+	if err := ledger.SetPartitions(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	now, err := ledger.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := schedule.Content{Due: now.Add(-time.Minute).Truncate(time.Millisecond), Topic: "t", Payload: []byte("x")}
+	e := schedule.Event{ID: "00000000-0000-4000-8000-000000000001", Content: c, Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now}
+	if _, err := ledger.Place(ctx, []schedule.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := ledger.Claim(ctx, schedule.Claim{Limit: 1, Owner: "p", Lease: time.Minute})
+	if err != nil || len(claimed.Events) != 1 {
+		t.Fatalf("%+v, %v", claimed, err)
+	}
+	took, err := ledger.Settle(ctx, 0, []schedule.Settled{{ID: e.ID, Version: claimed.Events[0].Version, Status: schedule.Fired, Attempts: 1}}, now)
+	if err != nil || !took[0] {
+		t.Errorf("%v, %v", took, err)
+	}
+}

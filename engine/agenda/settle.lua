@@ -12,6 +12,8 @@
 
 local P, now, expiry = KEYS[1], ARGV[1], ARGV[2]
 
+redis.call('PERSIST', P .. ':processing') -- so that a full Redis records what was published, see even_if_full.lua
+
 local out, gone = {}, {}
 for i, record in ipairs(redis.call('MGET', unpack(KEYS, 2))) do
   local key = KEYS[i + 1]
