@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/canvas"
 )
 
 // column is a column of a table.
@@ -16,6 +17,7 @@ type column struct {
 	grows bool   // it takes the remaining width
 	needs int    // minimum width of the screen that shows it
 	right bool
+	style canvas.Style
 	text  func(r Row, now time.Time) string // nil: the field
 	order func(a, b Row) int                // ascending order; nil: that of the field, if any
 	down  bool                              // the order is descending by default
@@ -40,13 +42,13 @@ var tables = [tableCount]struct {
 		columns: []column{
 			{title: "STATUS", field: "status", limit: 11},
 			{title: "ID", field: "id", limit: 40, grows: true},
-			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, style: canvas.Faint},
 			{title: "NOW / ERROR", limit: 60, grows: true, text: func(r Row, now time.Time) string { return r.Activity.text(now) }},
 			{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
 			{title: "TOOK", limit: 8, needs: 90, right: true, text: lasted, order: byLasting, down: true},
 			{title: "EVENTS", limit: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
 			{title: "PARENT", field: "execution", limit: 30, grows: true, needs: 130},
-			{title: "CREATED", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+			{title: "CREATED", limit: 19, needs: 110, style: canvas.Faint, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
 		},
 		total: func(c Counts) int64 { return c.Open + c.Completed + c.Faulted + c.Cancelled },
 		actions: []keyBinding{
@@ -66,8 +68,8 @@ var tables = [tableCount]struct {
 			{title: "KIND", field: "kind", limit: 16},
 			{title: "EXECUTION", field: "execution", limit: 40, grows: true},
 			{title: "TASK", field: "task", limit: 50, grows: true},
-			{title: "AT", limit: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
-			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
+			{title: "AT", limit: 19, needs: 110, style: canvas.Faint, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130, style: canvas.Faint},
 			{title: "ID", field: "id", limit: 24, needs: 150},
 		},
 		total: func(c Counts) int64 {
@@ -85,10 +87,10 @@ var tables = [tableCount]struct {
 			{title: "AGE", limit: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
 			{title: "EVENT", field: "kind", limit: 18},
 			{title: "EXECUTION", field: "execution", limit: 40, grows: true},
-			{title: "REASON", field: "note", limit: 80, grows: true},
+			{title: "REASON", field: "note", limit: 80, grows: true, style: canvas.Bad},
 			{title: "TASK", field: "task", limit: 40, grows: true, needs: 110},
 			{title: "ATTEMPTS", limit: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return history.Number(r.Count) }, order: byCount, down: true},
-			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 150},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 150, style: canvas.Faint},
 			{title: "ID", field: "id", limit: 20, needs: 130},
 		},
 		total:   func(c Counts) int64 { return c.Dead },
@@ -103,7 +105,7 @@ var tables = [tableCount]struct {
 			{title: "EXECUTION", field: "execution", limit: 40, grows: true},
 			{title: "TASK", field: "task", limit: 50, grows: true},
 			{title: "DETAIL", field: "note", limit: 60, grows: true, needs: 100},
-			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130},
+			{title: "WORKFLOW", field: "workflow", limit: 40, grows: true, needs: 130, style: canvas.Faint},
 			{title: "ID", field: "id", limit: 20, needs: 150},
 		},
 		total: func(Counts) int64 { return 0 },
@@ -116,6 +118,20 @@ func (c *column) cell(r Row, now time.Time) string {
 		return r.named(c.field)
 	}
 	return c.text(r, now)
+}
+
+// styleOf returns the style of a row's cell.
+func (c *column) styleOf(r Row, s sign) canvas.Style {
+	switch {
+	case c.field == "status":
+		return s.style
+	case c.title == "DUE" && r.State == Overdue:
+		return canvas.Warn
+	case c.title == "NOW / ERROR" && r.Activity != nil && r.Activity.Note != "":
+		return canvas.Bad
+	default:
+		return c.style
+	}
 }
 
 // sorts reports whether a table can be sorted by the column.

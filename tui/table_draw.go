@@ -134,30 +134,9 @@ func (t *table) row(a canvas.Area, theme canvas.Theme, r Row, widths []int, now 
 		if c.right {
 			from = x + w - canvas.Width(text)
 		}
-		a.Put(from, 0, t.styleOf(c.title, r, s), text)
+		a.Put(from, 0, c.styleOf(r, s), text)
 		x += w + 2
 	}
-}
-
-// styleOf returns the style of a cell.
-func (*table) styleOf(title string, r Row, s sign) canvas.Style {
-	switch title {
-	case "STATUS", "STATE":
-		return s.style
-	case "DUE":
-		if r.State == Overdue {
-			return canvas.Warn
-		}
-	case "REASON":
-		return canvas.Bad
-	case "NOW / ERROR":
-		if r.Activity != nil && r.Activity.Note != "" {
-			return canvas.Bad
-		}
-	case "AT", "CREATED", "WORKFLOW":
-		return canvas.Faint
-	}
-	return canvas.Normal
 }
 
 // emptiness returns the text of a table without rows: why there are none.

@@ -73,21 +73,12 @@ type document struct {
 
 // Write adds lines. It never fails: the page reports lines that cannot be parsed.
 func (r *Recording) Write(p []byte) (int, error) {
-	n := len(p)
-	for r.err == nil {
-		line, rest, whole := bytes.Cut(p, []byte("\n"))
-		if !whole {
-			r.partial = append(r.partial, p...)
-			break
-		}
-		if len(r.partial) > 0 {
-			line = append(r.partial, line...)
-			r.partial = nil
-		}
+	r.partial = append(r.partial, p...)
+	for line, rest, whole := bytes.Cut(r.partial, []byte("\n")); whole; line, rest, whole = bytes.Cut(rest, []byte("\n")) {
 		r.take(line)
-		p = rest
+		r.partial = rest
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // finish adds a last line without a line break.
@@ -98,10 +89,10 @@ func (r *Recording) finish() {
 	r.partial = nil
 }
 
-// take parses one line.
+// take parses one line. After one that cannot be parsed it does nothing.
 func (r *Recording) take(line []byte) {
 	line = bytes.TrimSpace(redacted(line))
-	if len(line) == 0 {
+	if len(line) == 0 || r.err != nil {
 		return
 	}
 	r.seq++
