@@ -71,6 +71,7 @@ func (s *Server) ended(ctx context.Context, method string, began time.Time, err 
 	if *err != nil {
 		*err = s.publicError(ctx, method, *err)
 	}
+	s.called.Store(true)
 	if s.opts.Observe != nil {
 		s.opts.Observe(Call{Method: method, Code: status.Code(*err), Took: time.Since(began)})
 	}

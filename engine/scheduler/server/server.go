@@ -33,7 +33,7 @@ type Options struct {
 	Streams    int           // calls that a connection may have open; 1 to 10000
 	Log        *slog.Logger
 	// Check returns why events cannot be scheduled now: schedule.ErrFull if only new events cannot be.
-	// It is called every CheckEvery.
+	// It is called every CheckEvery; while it returns nil and nobody calls the server, every 15 CheckEvery.
 	Check      func(context.Context) error
 	CheckEvery time.Duration
 	// Observe, if set, receives each call when it ends.
@@ -61,6 +61,8 @@ type Server struct {
 	grpc       *grpc.Server
 	health     *health.Server
 	full       atomic.Bool     // new events are refused
+	called     atomic.Bool     // since Check was last called
+	skips      int             // how many more times check does not call it before the next call; only check uses it
 	badTLS     string          // what was logged about the certificate; only check uses it
 	badTokens  string          // the same about the tokens
 	streams    context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it
@@ -171,11 +173,18 @@ func (s *Server) check(ctx context.Context) {
 	if err := s.opts.Tokens.Reload(); isNew(&s.badTokens, err) {
 		s.opts.Log.ErrorContext(ctx, "tokens not read: the former ones stay valid", "err", err)
 	}
+	if called := s.called.Swap(false); !called && s.skips > 0 {
+		s.skips--
+		return
+	}
 	patience, cancel := context.WithTimeout(ctx, s.opts.CheckEvery)
 	defer cancel()
 	err := s.opts.Check(patience)
 	if ctx.Err() != nil {
 		return
+	}
+	if s.skips = 0; err == nil {
+		s.skips = 14
 	}
 	full := errors.Is(err, schedule.ErrFull)
 	if was := s.full.Swap(full); full && !was {

@@ -395,6 +395,26 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// The store of a server that nobody calls is rarely checked.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	const every, rarely = time.Millisecond, 15
+	var checks atomic.Int64
+	began := time.Now()
+	r := start(t, func(o *server.Options, _ *ledger) {
+		o.CheckEvery = every
+		o.Check = func(context.Context) error { checks.Add(1); return nil }
+	})
+	time.Sleep(100 * every)
+	if n := checks.Load(); n > 2+int64(time.Since(began)/(rarely*every)) {
+		t.Errorf("%d checks in %s", n, time.Since(began))
+	}
+	conn := dial(t, r.address)
+	for n := checks.Load(); checks.Load() < n+2*rarely; { // after each call there is one soon
+		awaitHealth(t, conn, healthpb.HealthCheckResponse_SERVING)
+	}
+}
+
 // A full store rejects new events, and only these.
 func TestFull(t *testing.T) {
 	t.Parallel()
