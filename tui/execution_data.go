@@ -55,7 +55,7 @@ func readFirst(ctx context.Context, source Source, id string, sources []dataSour
 		}
 		var members map[string]json.RawMessage
 		_ = json.Unmarshal([]byte(text), &members) // without members it contains no part
-		for _, name := range strings.Fields(from.part) {
+		for name := range strings.FieldsSeq(from.part) {
 			if value, ok := members[name]; ok {
 				return foundData{name + from.note, string(value), itemsOf(string(value))}, nil
 			}
