@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -87,8 +86,13 @@ func consumption(c dsl.Consumption) string {
 	for _, f := range c.Filters {
 		types = append(types, filter(f))
 	}
-	events := cmp.Or(strings.Join(types, ", "), "event")
-	if c.Mode != "one" {
+	events := strings.Join(types, ", ")
+	switch {
+	case events == "" && c.Mode == "all":
+		events = "no event"
+	case events == "":
+		events = "any event"
+	case c.Mode != "one":
 		events = c.Mode + " of " + events
 	}
 	switch {
