@@ -31,6 +31,7 @@ type attemptLog struct {
 	runs     *history.Execution
 	begun    bool
 	reset    *event.Reset               // the execution that this one was created from
+	version  string                     // of the document that the execution runs at this event; "" if unknown
 	requests *actions.Requests          // nil if they cannot be computed
 	asked    map[string]actions.Request // requests of open calls, by task run
 	out      cli.Stream[attemptRow]
@@ -52,8 +53,8 @@ The history holds the method, the URL and the status of a call, and its result. 
 not hold headers and bodies of requests: they are computed from the document and the
 history, as the executor computed them (User-Agent is left out). Credentials are shown as
 ***. A request that reads a secret can only be computed with --secrets. Of 'call: openapi'
-only the method, the URL and the status are known, as of calls that another execution
-made before a reset. Response headers are not kept.
+only the method, the URL and the status are known, as of calls before a reset or a
+migration. Response headers are not kept.
 
 Members of the JSON form: task, name, type, iteration, attempt, status, began, ended,
 duration_ms (of a call: without the time for which it waited for an executor), request
@@ -184,8 +185,11 @@ func (l *attemptLog) take(e event.Event) {
 	if d := entry.Data; d != nil && d.Reset != nil {
 		l.reset = d.Reset
 	}
+	if d := entry.Data; d != nil && (e.Type == event.ExecutionStarted || e.Type == event.ExecutionMigrated) {
+		l.version = d.Version
+	}
 	if l.requests != nil {
-		maps.Copy(l.asked, l.requests.Add(e))
+		maps.Copy(l.asked, l.current(l.requests.Add(e)))
 	}
 	if entry.Type != history.Type(event.TaskCompleted) || !l.wanted(run) {
 		return
@@ -201,6 +205,19 @@ func (l *attemptLog) take(e event.Event) {
 	}
 	delete(l.asked, e.Task)
 	l.out.Print(row)
+}
+
+// current returns requests as far as they are known: those from before a migration are computed from the
+// document of now, and were composed from an earlier one.
+func (l *attemptLog) current(computed map[string]actions.Request) map[string]actions.Request {
+	now := l.requests.Env.Definition().Document.Version
+	if l.version == now || l.version == "" || l.version == "latest" {
+		return computed
+	}
+	for task := range computed {
+		computed[task] = actions.Request{Problem: "it was sent by version " + l.version + ", before a migration to version " + now}
+	}
+	return computed
 }
 
 func (l *attemptLog) row(run *history.TaskRun) attemptRow {
