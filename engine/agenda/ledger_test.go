@@ -2,6 +2,7 @@ package agenda_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -368,5 +369,54 @@ func TestListFewOfMany(t *testing.T) {
 	}
 	if commands := w.info(t, "stats", "total_commands_processed") - before; commands > 20_000 {
 		t.Errorf("it took %v commands", commands)
+	}
+}
+
+// Each closed event is listed once, also while others are closed between two pages.
+func TestListWhileEventsClose(t *testing.T) {
+	t.Parallel()
+	ctx, l := t.Context(), agenda.NewLedger(store.New(redistest.Start(t), store.Options{}).Redis(), agenda.Defaults())
+	if err := l.SetPartitions(ctx, 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	now, err := l.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel := func(n int) string {
+		c := schedule.Content{Due: now.Add(time.Hour).Truncate(time.Millisecond), Topic: "t", Payload: []byte("x")}
+		e := schedule.Event{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Content: c, Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now}
+		if _, err := l.Place(ctx, []schedule.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := l.Change(ctx, e.ID, schedule.Change{Kind: schedule.Cancel}, now); err != nil || out.Code != schedule.Success {
+			t.Fatal(out, err)
+		}
+		return e.ID
+	}
+	const n = 70 // Redis resizes its table at 64 and 128 keys
+	var before []string
+	for i := range n {
+		before = append(before, cancel(i))
+	}
+	times := map[string]int{}
+	filter := schedule.Filter{Status: schedule.Cancelled, Limit: 5}
+	for pages := 0; ; pages++ {
+		page, next, err := l.List(ctx, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page {
+			times[e.ID]++
+		}
+		if filter.Cursor = next; next == "" {
+			break
+		}
+		cancel(n + pages)
+	}
+	for _, id := range before {
+		if times[id] != 1 {
+			t.Errorf("%s is listed %d times", id, times[id])
+		}
 	}
 }

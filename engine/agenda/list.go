@@ -3,7 +3,6 @@ package agenda
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,7 +48,7 @@ const (
 type position struct {
 	list string
 	// In a set: after this time in milliseconds and this id. In all records: the cursor of
-	// SCAN, and how many of its keys were listed already.
+	// SCAN, and the last id of its reply that was listed.
 	at    string
 	after string
 }
@@ -181,7 +180,7 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 		if !ok {
 			continue
 		}
-		e, err := decode(keys[i][strings.LastIndexByte(keys[i], ':')+1:], text)
+		e, err := decode(idOf(keys[i]), text)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -194,6 +193,9 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 	return out, len(keys), nil
 }
 
+// idOf returns the id in the key of a record.
+func idOf(key string) string { return key[strings.LastIndexByte(key, ':')+1:] }
+
 // closed reads up to limit FIRED or CANCELLED events from up to most records. It also returns how many keys it
 // has scanned.
 func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, limit, most int) (found []schedule.Event, scanned int, next position, err error) {
@@ -202,8 +204,7 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 		pattern = eventKey(l.keys.prefix(*filter.Partition), "*")
 	}
 	cursor, err := strconv.ParseUint(from.at, 10, 64)
-	skipped, parseErr := strconv.Atoi("0" + from.after)
-	if err = errors.Join(err, parseErr); err != nil {
+	if err != nil {
 		return nil, 0, next, fmt.Errorf("%w: %w", schedule.ErrCursor, err)
 	}
 	node, _, err := wire.MasterOf(ctx, l.rdb, l.keys.partitions())
@@ -218,14 +219,16 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 	if cursor != 0 {
 		next.at = strconv.FormatUint(cursor, 10)
 	}
+	if from.after != "" { // if that event is gone, all keys are listed again
+		keys = keys[slices.IndexFunc(keys, func(key string) bool { return idOf(key) == from.after })+1:]
+	}
 	selected, err := l.withStatus(ctx, keys, filter.Status)
 	if err != nil {
 		return nil, 0, next, err
 	}
-	selected = selected[min(skipped, len(selected)):]
 	found, examined, err := l.matching(ctx, selected[:min(most, len(selected))], closedList, filter, limit)
-	if examined < len(selected) {
-		next.at, next.after = from.at, strconv.Itoa(skipped+examined)
+	if err == nil && examined < len(selected) {
+		next.at, next.after = from.at, idOf(selected[examined-1])
 	}
 	return found, len(keys), next, err
 }
