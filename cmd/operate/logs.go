@@ -207,15 +207,15 @@ func (l *attemptLog) take(e event.Event) {
 	l.out.Print(row)
 }
 
-// current returns requests as far as they are known: those from before a migration are computed from the
-// document of now, and were composed from an earlier one.
+// current returns requests as far as they are known: before a migration, or after one that happened while
+// the execution is followed, they were composed from another version than the one that is read here.
 func (l *attemptLog) current(computed map[string]actions.Request) map[string]actions.Request {
 	now := l.requests.Env.Definition().Document.Version
 	if l.version == now || l.version == "" || l.version == "latest" {
 		return computed
 	}
 	for task := range computed {
-		computed[task] = actions.Request{Problem: "it was sent by version " + l.version + ", before a migration to version " + now}
+		computed[task] = actions.Request{Problem: "version " + l.version + " of the workflow sent it, and they are computed from version " + now}
 	}
 	return computed
 }
