@@ -13,8 +13,8 @@
 --
 -- Returns the time in milliseconds; when the next event is due or the next lease expires, or '';
 -- for each claimed event its id and its new record: first those whose lease has expired, then those
--- that are due, each by time; and for each published event its id, due time, topic, attempts, and
--- when it was to be claimed.
+-- that are due, each by time; and for each published event its id, due time, topic, earlier attempts,
+-- and when it was to be claimed.
 
 local P, streams, most, owner, lease = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
@@ -33,7 +33,7 @@ local function fire(id, key, content, version, attempts, failures, next)
   redis.call('SET', key, string.format('{"status":"FIRED","version":%d,"attempts":%d,"failures":%d', version + 1, attempts + 1, failures) ..
     published .. content, 'PXAT', expiry)
   local n = #fired
-  fired[n + 1], fired[n + 2], fired[n + 3], fired[n + 4], fired[n + 5] = id, due, topic, attempts + 1, next or due
+  fired[n + 1], fired[n + 2], fired[n + 3], fired[n + 4], fired[n + 5] = id, due, topic, attempts, next or due
   return true
 end
 

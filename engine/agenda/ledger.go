@@ -246,7 +246,7 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 	}
 	for fired := list.List(3); len(fired) > 0; fired = fired[5:] {
 		out.Fired = append(out.Fired, schedule.Event{
-			ID: unpacked(fired.Text(0)), Status: schedule.Fired, Attempts: int(fired.Number(3)), Next: moment(number(fired.Text(4))),
+			ID: unpacked(fired.Text(0)), Status: schedule.Fired, Owner: claim.Owner, Attempts: int(fired.Number(3)), Next: moment(number(fired.Text(4))),
 			Content: schedule.Content{Due: moment(number(fired.Text(1))), Topic: fired.Text(2)},
 		})
 	}

@@ -337,6 +337,11 @@ func testStreams(t *testing.T, server redisServer) {
 	if err != nil || len(claimed.Fired) != len(events)-2 || len(claimed.Events) != 2 {
 		t.Fatalf("%d published, %d claimed, %v", len(claimed.Fired), len(claimed.Events), err)
 	}
+	for _, e := range claimed.Fired {
+		if e.Owner != "o" || e.Attempts != 0 {
+			t.Errorf("published: %+v, want no earlier attempts", e)
+		}
+	}
 	for _, e := range claimed.Events {
 		if !e.Next.Equal(e.Due) || e.Error != "" || string(e.Payload) != payload {
 			t.Errorf("claimed: %+v", e)

@@ -36,8 +36,8 @@ type Claim struct {
 type Claimed struct {
 	Now    time.Time // by the clock of Redis
 	Events []Event   // now FIRING
-	// Fired are events that the ledger has published itself. Of their fields, only Due, Topic, Attempts
-	// and Next, when they were to be claimed, are set.
+	// Fired are events that the ledger has published itself. Of their fields, only ID, Status, Due, Topic,
+	// Owner, Attempts before this one, and Next, when they were to be claimed, are set.
 	Fired []Event
 	// Next is when the next event of the partition is due or the next lease expires; not after Now if
 	// more are due already. It is zero if the partition is empty.
