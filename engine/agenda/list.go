@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -125,7 +126,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	}
 	until := "+inf"
 	if from.list == scheduledList && !filter.DueBefore.IsZero() {
-		until = strconv.FormatInt(filter.DueBefore.UnixMilli(), 10)
+		until = strconv.FormatInt(filter.DueBefore.Add(time.Millisecond-1).UnixMilli(), 10) // rounded up: it is exclusive
 	}
 	calls := make([]wire.Call, len(partitions))
 	for i, p := range partitions {

@@ -770,6 +770,9 @@ func testList(t *testing.T, l *ledger) {
 	same(l.list(schedule.Filter{Limit: 11, Topic: "even", Status: schedule.Scheduled}), each/2, schedule.Scheduled)
 	from, to := stored[id(50)].Due, stored[id(150)].Due
 	same(l.list(schedule.Filter{Limit: 3, Status: schedule.Scheduled, DueAfter: from, DueBefore: to}), each/2, schedule.Scheduled)
+	if len(l.list(schedule.Filter{Limit: 3, Status: schedule.Scheduled, DueAfter: to, DueBefore: to.Add(1)})) == 0 {
+		t.Errorf("no event is due before a nanosecond after %s", to)
+	}
 	sum := 0
 	for p := range count {
 		for _, e := range l.list(schedule.Filter{Limit: 11, Partition: &p}) {
