@@ -130,10 +130,12 @@ func (l Limits) checkContent(c Content) error {
 	return errors.Join(errs...)
 }
 
-// CheckDue returns an error unless an event may be due at due, seen from now.
+// CheckDue returns an error unless an event may be due at due, seen from now. MinDelay counts from the
+// beginning of the second, since execute_at is in whole seconds: a minute after a client's time is then
+// a minute ahead.
 func (l Limits) CheckDue(due, now time.Time) error {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z07:00") }
-	switch earliest, latest := now.Add(l.MinDelay), now.Add(l.MaxDelay); {
+	switch earliest, latest := now.Truncate(time.Second).Add(l.MinDelay), now.Add(l.MaxDelay); {
 	case due.IsZero():
 		return errors.New("execute_at is missing: want a Unix time in seconds, or execute_time with nanos from 0 to 999,999,999, or after")
 	case !due.After(now):

@@ -82,6 +82,10 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+	late := now().Add(999 * time.Millisecond) // a client that adds a minute in whole seconds
+	if err := limits.CheckDue(now().Add(time.Minute), late); err != nil {
+		t.Errorf("a minute after the second of %s: %v", late, err)
+	}
 	allowing := limits
 	allowing.Topics = []string{"orders"}
 	other := content()
