@@ -34,6 +34,7 @@ func (s scheduling) requests(ctx context.Context) error {
 	for _, c := range []callers{
 		{"Schedule, 1 caller", 1, 1},
 		{"Schedule, 32 callers", 32, 1},
+		{"Schedule, 256 callers", 256, 1},
 		{"ScheduleMany of 100, 8 callers", 8, 100},
 	} {
 		n, took, err := s.call(ctx, "the limit: "+c.name, c, answer)
