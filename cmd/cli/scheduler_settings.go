@@ -119,6 +119,14 @@ func (s *SchedulerSettings) check() (errs []error) {
 	if s.Retry.First > s.Retry.Longest {
 		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want the maximum to be at least the first pause", spanText(s.Retry.First), spanText(s.Retry.Longest))
 	}
+	for _, topic := range s.Limits.Topics {
+		if err := schedule.CheckTopic(topic); err != nil {
+			wrong("SCHEDULER_TOPICS: %w", err)
+		}
+	}
+	if err := schedule.CheckTopic(s.ExecuteTopic); s.ExecuteTopic != "" && err != nil {
+		wrong("SCHEDULER_EXECUTE_TOPIC: %w", err)
+	}
 	if (s.Cert == "") != (s.Key == "") {
 		wrong("GRPC_TLS_CERT and GRPC_TLS_KEY must be set together")
 	}

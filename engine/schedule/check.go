@@ -96,7 +96,10 @@ func (l Limits) CheckQueued(id string, c Content, now time.Time) error {
 }
 
 func (l Limits) checkContent(c Content) error {
-	errs := l.checkTopic(c)
+	errs := []error{CheckTopic(c.Topic)}
+	if c.Topic != "" && len(l.Topics) > 0 && !slices.Contains(l.Topics, c.Topic) {
+		errs = append(errs, fmt.Errorf("topic %.80q is not allowed here: ask the operator to add it to SCHEDULER_TOPICS", c.Topic))
+	}
 	if c.Tenant != "" && !event.TenantName(c.Tenant) {
 		errs = append(errs, fmt.Errorf("tenant %.80q: want [a-z0-9][a-z0-9._-]{0,62}", c.Tenant))
 	}
@@ -150,23 +153,22 @@ func (l Limits) CheckDue(due, now time.Time) error {
 	return nil
 }
 
-func (l Limits) checkTopic(c Content) (errs []error) {
-	typ, isEvent := strings.CutPrefix(c.Topic, EventTopic)
-	workflow, isWorkflow := strings.CutPrefix(c.Topic, WorkflowTopic)
+// CheckTopic returns an error unless events may have a topic.
+func CheckTopic(topic string) error {
+	typ, isEvent := strings.CutPrefix(topic, EventTopic)
+	workflow, isWorkflow := strings.CutPrefix(topic, WorkflowTopic)
 	switch {
-	case c.Topic == "":
-		return []error{errors.New("topic is missing")}
+	case topic == "":
+		return errors.New("topic is missing")
 	case isEvent && (!eventType(typ) || strings.HasPrefix(typ, event.Prefix)):
-		errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with %s", c.Topic, EventTopic, longestTopic, event.Prefix))
+		return fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with %s", topic, EventTopic, longestTopic, event.Prefix)
 	case isWorkflow && !WorkflowName(workflow):
-		errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", c.Topic, WorkflowTopic, WorkflowTopic))
-	case !isEvent && !isWorkflow && !TopicName(c.Topic):
-		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", c.Topic, longestTopic, EventTopic, WorkflowTopic))
+		return fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", topic, WorkflowTopic, WorkflowTopic)
+	case !isEvent && !isWorkflow && !TopicName(topic):
+		return fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", topic, longestTopic, EventTopic, WorkflowTopic)
+	default:
+		return nil
 	}
-	if len(l.Topics) > 0 && !slices.Contains(l.Topics, c.Topic) {
-		errs = append(errs, fmt.Errorf("topic %.80q is not allowed here: ask the operator to add it to SCHEDULER_TOPICS", c.Topic))
-	}
-	return errs
 }
 
 // eventType reports whether text may be the type of a CloudEvent.
