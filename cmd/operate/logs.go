@@ -215,7 +215,7 @@ func (l *attemptLog) current(computed map[string]actions.Request) map[string]act
 		return computed
 	}
 	for task := range computed {
-		computed[task] = actions.Request{Problem: "version " + l.version + " of the workflow sent it, and they are computed from version " + now}
+		computed[task] = actions.Request{Problem: "version " + l.version + " of the workflow sent it, but requests are computed from version " + now}
 	}
 	return computed
 }
