@@ -11,7 +11,7 @@ import (
 // the field of that name.
 type Filter struct {
 	Words   []string
-	Fields  map[string]string // by the names of named
+	Fields  map[string]string // by the names that Row.named knows
 	Problem string            // explains a part of the filter that has no effect; "" if there is none
 }
 

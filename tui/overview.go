@@ -49,7 +49,7 @@ func (*overviewScreen) title() string { return "Overview" }
 // refresh reads nothing: the model reads the overview for all screens.
 func (*overviewScreen) refresh(time.Time) tea.Cmd { return nil }
 
-// outdate does nothing, likewise.
+// outdate does nothing: the model reads the overview.
 func (*overviewScreen) outdate(bool) {}
 
 // update takes the rates and the lists of an overview that was read.
@@ -141,7 +141,7 @@ func executionIn(row Row) string {
 	return row.Execution
 }
 
-// open opens the execution of a row; a dead letter without one is shown in its table.
+// open shows the execution of a row, or the table of dead letters for a dead letter without an execution.
 func (s *overviewScreen) open(row Row) tea.Cmd {
 	switch {
 	case row.ID == "": // there is none

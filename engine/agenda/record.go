@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -41,26 +42,18 @@ type state struct {
 
 // line encodes the state or the content of an event.
 func line(v any) string {
-	var out strings.Builder
-	writeLine(&out, v)
-	return out.String()
-}
-
-func writeLine(out *strings.Builder, v any) {
-	encoder := json.NewEncoder(out)
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(v) // structs of strings and numbers can always be encoded
+	return out.String()
 }
 
 // encode returns the record of an event.
 func encode(e *schedule.Event) string {
-	var out strings.Builder
-	out.WriteString(stateLine(e))
-	writeLine(&out, content{
+	return stateLine(e) + line(content{
 		Format: format, Due: millis(e.Due), Topic: e.Topic, Key: e.Key, Headers: e.Headers, Tenant: e.Tenant, Created: millis(e.Created),
-	})
-	out.Write(e.Payload)
-	return out.String()
+	}) + string(e.Payload)
 }
 
 // stateLine returns the state of an event; "" while nothing has happened to it.

@@ -38,7 +38,7 @@ func (s *State) Advance(env *Env, d *Decision) {
 	s.shift() // before the result is applied so that the list need not grow for the next task
 	m := newMachine(s, env, d)
 	c := env.compute(n.task, m.scope(n, n.Input.V), s.Execution, n.id)
-	e := m.event(event.TaskCompleted, n.id, c.append(m.taskMembers(n, 96)))
+	e := m.event(event.TaskCompleted, n.id, c.append(taskMembers(n, 96)))
 	s.append(d, e)
 	m.result(n, c.Completed, c.output)
 	m.run()

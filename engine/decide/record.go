@@ -31,15 +31,15 @@ func (m *machine) record(typ event.Type, task string, data []byte) event.Event {
 }
 
 func (m *machine) recordRequested(n *Node) event.Event {
-	return m.record(event.TaskRequested, n.id, append(m.taskMembers(n, 1), '}'))
+	return m.record(event.TaskRequested, n.id, append(taskMembers(n, 1), '}'))
 }
 
 func (m *machine) recordSkipped(n *Node) {
-	m.record(event.TaskCompleted, n.id, append(m.taskMembers(n, 64), `,"success":true,"status":"skipped","duration_ms":0}`...))
+	m.record(event.TaskCompleted, n.id, append(taskMembers(n, 64), `,"success":true,"status":"skipped","duration_ms":0}`...))
 }
 
 func (m *machine) recordCancelled(n *Node) {
-	data := append(m.taskMembers(n, 96), `,"success":false,"status":"cancelled"`...)
+	data := append(taskMembers(n, 96), `,"success":false,"status":"cancelled"`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(data, n))
 }
 
@@ -48,7 +48,7 @@ func (m *machine) recordCompleted(n *Node, out any) {
 	if n.reported {
 		return
 	}
-	data := append(m.taskMembers(n, 96), `,"success":true,"output":`...)
+	data := append(taskMembers(n, 96), `,"success":true,"output":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(canonical.Append(data, out), n))
 }
 
@@ -56,14 +56,14 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 	if n.reported && n.failed {
 		return
 	}
-	data := append(m.taskMembers(n, 96), `,"success":false,"error":`...)
+	data := append(taskMembers(n, 96), `,"success":false,"error":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(append(data, event.Encode(p)...), n))
 }
 
 // taskMembers begins a JSON object with the members that identify a task, and reserves
 // extra bytes for more members. These objects are built by hand because every task needs
 // two of them: with encoding/json, BenchmarkPureTasks takes 1.6 times as long.
-func (m *machine) taskMembers(n *Node, extra int) []byte {
+func taskMembers(n *Node, extra int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + extra
 	dst := append(make([]byte, 0, size), `{"task_id":`...)

@@ -44,7 +44,7 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 
 // requested returns the data of the published request for a task.
 func (m *machine) requested(n *Node) ([]byte, error) {
-	data := m.taskMembers(n, 256)
+	data := taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = canonical.Append(data, n.Input.V)
 	data = append(data, `,"config":`...)

@@ -33,7 +33,7 @@ type Options struct {
 	Streams    int           // calls that a connection may have open; 1 to 10000
 	Log        *slog.Logger
 	// Check returns why events cannot be scheduled now: schedule.ErrFull if only new events cannot be.
-	// It is called every CheckEvery; while it returns nil and nobody calls the server, every 15 CheckEvery.
+	// It is called every CheckEvery or, while it returns nil and the server gets no calls, every fifteenth time.
 	Check      func(context.Context) error
 	CheckEvery time.Duration
 	// Observe, if set, receives each call when it ends.
@@ -61,8 +61,8 @@ type Server struct {
 	grpc       *grpc.Server
 	health     *health.Server
 	full       atomic.Bool     // new events are refused
-	called     atomic.Bool     // since Check was last called
-	skips      int             // how many more times check does not call it before the next call; only check uses it
+	called     atomic.Bool     // a client has called since the last tick
+	skips      int             // ticks that go by without Check unless a client calls; only check uses it
 	badTLS     string          // what was logged about the certificate; only check uses it
 	badTokens  string          // the same about the tokens
 	streams    context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it

@@ -395,7 +395,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The store of a server that nobody calls is rarely checked.
+// An idle server rarely checks its store.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	const every, rarely = time.Millisecond, 15
